@@ -1,0 +1,108 @@
+package carrier
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Carrier is one account at one telephone company. Implementations are safe
+// for concurrent use; every method honours ctx and adds no retry of its own.
+type Carrier interface {
+	// Name is the word for it in URLs, records and metrics: "twilio".
+	Name() string
+
+	// Place asks for one outbound call. It is called at most once per Dial.Attempt.
+	// A nil error means the carrier has the call; an error is an [*Error], and only
+	// its Verdict says whether a phone may ring all the same.
+	Place(ctx context.Context, d Dial) (Placed, error)
+
+	// Cancel stops a call that is not answered yet; Hangup ends it in any state.
+	// A call that has already ended is success for both.
+	Cancel(ctx context.Context, id string) error
+	Hangup(ctx context.Context, id string) error
+
+	// Find looks calls up. It answers an empty list only when the carrier said
+	// that there is none.
+	Find(ctx context.Context, q Query) ([]Found, error)
+
+	// Event authenticates a status webhook and reads it. The body is bounded. The
+	// error is [ErrSignature], [ErrAccount] or [ErrMalformed].
+	Event(r *http.Request) (Event, error)
+}
+
+// Dial is one attempt to reach one person.
+type Dial struct {
+	Attempt   string // our id of this dial; goes up, never comes back
+	To, From  string // E.164
+	Media     Media
+	StatusURL string        // where status events go; carries the attempt id in its path
+	Ring      time.Duration // give up ringing after this; 0: the carrier's default
+	MaxCall   time.Duration // hard cap of the call's length, enforced by the carrier too; 0: none
+}
+
+// Media is the socket to which the carrier connects an answered call.
+type Media struct {
+	URL    string            // wss, no query string
+	Params map[string]string // handed over in the stream's start message
+}
+
+// Placed is what the carrier says of a call it took.
+type Placed struct {
+	ID     string // the carrier's id ("CA…")
+	Status Status
+}
+
+// Query finds calls: by ID, or by the numbers and a lower bound of the start.
+type Query struct {
+	ID           string
+	To, From     string
+	StartedSince time.Time
+}
+
+// Found is a call as the carrier knows it.
+type Found struct {
+	ID      string
+	To      string
+	From    string
+	Status  Status
+	Started time.Time // zero: not started
+	Length  time.Duration
+}
+
+// Event is one authenticated status webhook.
+type Event struct {
+	Carrier  string
+	ID       string // the carrier's id of the call
+	Attempt  string // ours, from the webhook's path; empty when the path has none
+	Status   Status
+	Seq      int // the carrier's number of the event, from 0; -1: none
+	Length   time.Duration
+	SIPCode  int    // terminal events: the carrier's SIP response, 0: none
+	Answered string // who answered, when detection was on: human, machine …; empty: not asked
+}
+
+// Status is a carrier's word for where a call stands, the same for all carriers.
+type Status string
+
+// The statuses; the last five are terminal.
+const (
+	Queued     Status = "queued"
+	Initiated  Status = "initiated"
+	Ringing    Status = "ringing"
+	InProgress Status = "in_progress"
+	Completed  Status = "completed"
+	Busy       Status = "busy"
+	NoAnswer   Status = "no_answer"
+	Canceled   Status = "canceled"
+	Failed     Status = "failed"
+)
+
+// Terminal reports whether nothing follows s.
+func (s Status) Terminal() bool {
+	switch s {
+	case Completed, Busy, NoAnswer, Canceled, Failed:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Limits on what is sent and what is read.
+const (
+	MaxMessage  = 64 << 10 // bytes of one message
+	MaxMetadata = 8 << 10  // bytes of the metadata object of a call
+)
+
+// Why a message was not read. Every error of [Decode] wraps one of them.
+var (
+	ErrTooLarge  = errors.New("message too large")
+	ErrMalformed = errors.New("malformed message")
+	ErrVersion   = errors.New("message of a newer protocol version")
+	ErrInvalid   = errors.New("invalid message")
+)
+
+// Message is what travels: a struct that checks its own required fields.
+type Message interface {
+	version() int
+	Check() error
+}
+
+// Decode reads a message: size, JSON, version, then its required fields.
+// Unknown fields are ignored. The error wraps [ErrTooLarge], [ErrMalformed],
+// [ErrVersion] or [ErrInvalid] and names the field where there is one.
+func Decode[T Message](data []byte) (T, error) {
+	var m, zero T
+	if len(data) > MaxMessage {
+		return zero, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), MaxMessage)
+	}
+	if t := bytes.TrimLeft(data, " \t\r\n"); len(t) == 0 || t[0] != '{' {
+		return zero, fmt.Errorf("%w: not a JSON object", ErrMalformed)
+	}
+	// The version is looked at first even when a newer sender changed the type of a
+	// field: "speak an older version" is a better answer than "malformed".
+	if err := json.Unmarshal(data, &m); err != nil {
+		var probe struct {
+			V int `json:"v"`
+		}
+		if json.Unmarshal(data, &probe) == nil && probe.V > Version {
+			return zero, fmt.Errorf("%w: %d, this side speaks %d", ErrVersion, probe.V, Version)
+		}
+		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return zero, fmt.Errorf("%w: field %q: %s instead of %s", ErrMalformed, te.Field, te.Value, te.Type)
+		}
+		return zero, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if v := m.version(); v > Version {
+		return zero, fmt.Errorf("%w: %d, this side speaks %d", ErrVersion, v, Version)
+	}
+	if err := m.Check(); err != nil {
+		return zero, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return m, nil
+}
+
+// Encode writes a message, and refuses one that no receiver would take.
+func Encode(m Message) ([]byte, error) {
+	if err := m.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if len(data) > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), MaxMessage)
+	}
+	return data, nil
+}
+
+// CheckMetadata reports whether raw may be the metadata of a call: a JSON
+// object of at most [MaxMetadata] bytes, or nothing.
+func CheckMetadata(raw json.RawMessage) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	if len(raw) > MaxMetadata {
+		return fmt.Errorf("metadata: %d bytes, at most %d", len(raw), MaxMetadata)
+	}
+	if t := bytes.TrimLeft(raw, " \t\r\n"); t[0] != '{' || !json.Valid(raw) {
+		return errors.New("metadata: not a JSON object")
+	}
+	return nil
+}
+
+// Millis is a duration on the wire: an integer of milliseconds, 0 to 24 hours.
+type Millis int64
+
+const maxMillis = 24 * 60 * 60 * 1000
+
+func (d Millis) check(field string) error {
+	if d < 0 || d > maxMillis {
+		return fmt.Errorf("%s: %d, want 0 to %d", field, int64(d), maxMillis)
+	}
+	return nil
+}
