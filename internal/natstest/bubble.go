@@ -1,0 +1,30 @@
+package natstest
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+)
+
+// Main runs the tests of a package, prepared so that a server with JetStream can
+// live inside a bubble. It returns the exit code.
+func Main(m *testing.M) int {
+	// Registered here, outside any bubble, and never taken back: no server started
+	// later is the first, so none starts the access-time goroutine in its bubble.
+	ats.Register()
+	return m.Run()
+}
+
+// Bubble runs f in a bubble of fake time (see [synctest.Test]) in which brokers
+// may be started. Cleanups of the t that f is given run inside the bubble, and
+// every goroutine must have ended after them.
+func Bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	// nats.go pools *time.Timer globally and one that was made in another bubble
+	// must not be used here. A sync.Pool is empty after two collections.
+	runtime.GC()
+	runtime.GC()
+	synctest.Test(t, f)
+}
