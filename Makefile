@@ -1,0 +1,45 @@
+# Everything a person or CI does here. "make" alone lists it.
+GO   ?= go
+TOOL := $(GO) tool -modfile=tools/go.mod
+ARGS ?=
+
+# One set of flags for every build: a second set would compile the NATS server a
+# second time. (-race is such a second set, and worth it.)
+.PHONY: help build demo test race bench lint fmt vuln vectors
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+build: ## the programs, into bin/
+	@$(GO) build -o bin/ ./cmd/...
+
+demo: ## the whole system in this terminal, on loopback; ARGS="--help" for more
+	@echo "building (the first time takes 2–3 minutes on 2 cores) …"
+	@$(GO) build -o bin/ ./cmd/dibs
+	@bin/dibs demo $(ARGS)
+
+test: ## the tests
+	$(GO) test ./...
+
+race: ## the tests with the race detector, as CI runs them
+	$(GO) test -race -timeout 15m ./...
+
+bench: ## the numbers of DESIGN section 15, each as a ratio within one run
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./bench/...
+
+lint: ## format, vet, modernizer and staticcheck; changes nothing
+	@files=$$($(TOOL) gofumpt -l .) && test -z "$$files" || { echo "make fmt would change: $$files"; exit 1; }
+	$(GO) vet ./...
+	$(GO) fix -diff ./...
+	$(TOOL) staticcheck ./...
+
+fmt: ## format and modernize the code
+	$(TOOL) gofumpt -w .
+	$(GO) fix ./...
+
+vuln: ## known vulnerabilities; not part of lint, as it needs the database on the network
+	$(TOOL) govulncheck ./...
+
+vectors: ## the protocol vectors in Go and in Node
+	$(GO) test -run Vectors ./wire
+	cd examples/node && npm ci --no-audit --no-fund --loglevel=error && node --test
