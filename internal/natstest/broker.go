@@ -111,7 +111,7 @@ func (b *Broker) URL() string {
 	if b.port == 0 {
 		b.tb.Fatal("a broker in memory has no URL; start it with Options{Listen: true}")
 	}
-	return url(b.port)
+	return clientURL(b.port)
 }
 
 // InProcessConn is a client's way in without a socket. It makes a Broker a
@@ -153,11 +153,11 @@ func JetStream(tb testing.TB, nc *nats.Conn) jetstream.JetStream {
 	return js
 }
 
-// connect dials url with the defaults of this package and closes the connection
+// connect dials addr with the defaults of this package and closes the connection
 // when the test ends.
-func connect(tb testing.TB, url string, opts []nats.Option) *nats.Conn {
+func connect(tb testing.TB, addr string, opts []nats.Option) *nats.Conn {
 	tb.Helper()
-	nc, err := nats.Connect(url, append([]nats.Option{
+	nc, err := nats.Connect(addr, append([]nats.Option{
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50 * time.Millisecond),
 		nats.ReconnectJitter(20*time.Millisecond, 20*time.Millisecond),

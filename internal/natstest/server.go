@@ -35,8 +35,8 @@ func stop(srv *server.Server) {
 	srv.WaitForShutdown()
 }
 
-// url is where clients of 127.0.0.1:port connect.
-func url(port int) string {
+// clientURL is where clients of 127.0.0.1:port connect.
+func clientURL(port int) string {
 	return "nats://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 

@@ -1,0 +1,145 @@
+package natstest
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Cluster is a meshed group of nats-servers with JetStream on loopback ports,
+// each with a directory and ports of its own that it keeps over restarts. Its
+// methods may be called from any goroutine of the test.
+type Cluster struct {
+	tb     testing.TB
+	dirs   []string
+	ports  []int // for clients
+	routes []int // for each other
+
+	mu    sync.Mutex
+	nodes []*server.Server // nil while stopped
+}
+
+// StartCluster starts n nodes (3 for most tests) and waits until JetStream has
+// elected a leader and every node follows it, which takes a second or two. The
+// nodes end with the test. Not inside a bubble.
+func StartCluster(tb testing.TB, n int) *Cluster {
+	tb.Helper()
+	ports := freePorts(tb, 2*n)
+	c := &Cluster{tb: tb, ports: ports[:n], routes: ports[n:], nodes: make([]*server.Server, n)}
+	for range n {
+		c.dirs = append(c.dirs, tb.TempDir())
+	}
+	tb.Cleanup(func() {
+		for i := range n {
+			c.StopNode(i)
+		}
+	})
+	for i := range n {
+		c.startNode(i)
+	}
+	c.waitReady()
+	return c
+}
+
+// StopNode ends node i; its clients go to another node they know. A node that is
+// stopped already stays so.
+func (c *Cluster) StopNode(i int) {
+	c.mu.Lock()
+	srv := c.nodes[i]
+	c.nodes[i] = nil
+	c.mu.Unlock()
+	if srv != nil {
+		stop(srv)
+	}
+}
+
+// RestartNode starts node i again, on the same directory and ports, and waits
+// until it follows the leader.
+func (c *Cluster) RestartNode(i int) {
+	c.tb.Helper()
+	c.StopNode(i)
+	c.startNode(i)
+	c.waitReady()
+}
+
+// URL is where clients of node i connect.
+func (c *Cluster) URL(i int) string { return clientURL(c.ports[i]) }
+
+// Connect gives a connection to node i that reconnects for ever, to any node,
+// and is closed when the test tb ends. Options given here win.
+func (c *Cluster) Connect(tb testing.TB, i int, opts ...nats.Option) *nats.Conn {
+	tb.Helper()
+	return connect(tb, c.URL(i), opts)
+}
+
+func (c *Cluster) startNode(i int) {
+	c.tb.Helper()
+	var mesh []*url.URL
+	for j, p := range c.routes {
+		if j != i {
+			mesh = append(mesh, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", fmt.Sprint(p))})
+		}
+	}
+	srv, err := start(&server.Options{
+		ServerName: fmt.Sprintf("node%d", i), NoLog: true, NoSigs: true,
+		Host: "127.0.0.1", Port: c.ports[i],
+		JetStream: true, StoreDir: c.dirs[i], JetStreamMaxMemory: maxMemory, JetStreamMaxStore: maxStore,
+		Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: c.routes[i]},
+		Routes:  mesh,
+	})
+	if err != nil {
+		c.tb.Fatalf("start node %d: %v", i, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes[i] = srv
+}
+
+// waitReady waits until the running nodes have a JetStream leader and follow it.
+func (c *Cluster) waitReady() {
+	c.tb.Helper()
+	c.mu.Lock()
+	up := slices.DeleteFunc(slices.Clone(c.nodes), func(s *server.Server) bool { return s == nil })
+	c.mu.Unlock()
+	deadline := time.After(readyWithin)
+	for {
+		if slices.ContainsFunc(up, (*server.Server).JetStreamIsLeader) && !slices.ContainsFunc(up, notCurrent) {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			var state []string
+			for _, s := range up {
+				state = append(state, fmt.Sprintf("%s: leader %v, current %v", s.Name(), s.JetStreamIsLeader(), s.JetStreamIsCurrent()))
+			}
+			c.tb.Fatalf("no JetStream leader that all nodes follow within %v: %s", readyWithin, strings.Join(state, "; "))
+		}
+	}
+}
+
+func notCurrent(s *server.Server) bool { return !s.JetStreamIsCurrent() }
+
+// freePorts finds n ports that nobody uses now. Another process could take one
+// before the node does; the node's start would then say so.
+func freePorts(tb testing.TB, n int) []int {
+	tb.Helper()
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatalf("find a free port: %v", err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
