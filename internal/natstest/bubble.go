@@ -22,9 +22,17 @@ func Main(m *testing.M) int {
 // every goroutine must have ended after them.
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	// nats.go pools *time.Timer globally and one that was made in another bubble
-	// must not be used here. A sync.Pool is empty after two collections.
-	runtime.GC()
-	runtime.GC()
+	// Before, because tests in real time leave timers too; after, because the next
+	// test may be one of those.
+	dropPooledTimers()
+	defer dropPooledTimers()
 	synctest.Test(t, f)
+}
+
+// dropPooledTimers empties the pool of timers that nats.go keeps for all its
+// connections: one that was made in a bubble must not be used anywhere else. A
+// sync.Pool is empty after two collections.
+func dropPooledTimers() {
+	runtime.GC()
+	runtime.GC()
 }

@@ -2,6 +2,7 @@ package natstest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -20,29 +21,37 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(natstest.Main(m)) }
 
-// Bubbles in a row, each with JetStream, with requests (which use pooled timers)
-// and with hours of fake time: nothing hangs and nothing is left for the next.
+// Bubbles and real time in turn, each with JetStream, with requests (which use
+// pooled timers) and, in a bubble, with hours of fake time: nothing hangs and
+// nothing is left for the next.
 func TestBubblesInARow(t *testing.T) {
-	for _, name := range []string{"first", "second", "third"} {
-		t.Run(name, func(t *testing.T) {
-			natstest.Bubble(t, func(t *testing.T) {
-				b := natstest.Start(t)
-				kv := bucket(t, b.JetStream(t), jetstream.KeyValueConfig{Bucket: "b", TTL: time.Hour, Storage: jetstream.FileStorage})
-				nc := b.Connect(t)
-				if _, err := nc.Subscribe("echo", func(m *nats.Msg) { m.Respond(m.Data) }); err != nil {
+	work := func(pause func()) func(*testing.T) {
+		return func(t *testing.T) {
+			b := natstest.Start(t)
+			kv := bucket(t, b.JetStream(t), jetstream.KeyValueConfig{Bucket: "b", TTL: time.Hour, Storage: jetstream.FileStorage})
+			nc := b.Connect(t)
+			if _, err := nc.Subscribe("echo", func(m *nats.Msg) { m.Respond(m.Data) }); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if _, err := kv.PutString(t.Context(), "k", "v"); err != nil {
 					t.Fatal(err)
 				}
-				for range 20 {
-					if _, err := kv.PutString(t.Context(), "k", "v"); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := nc.Request("echo", []byte("x"), time.Second); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(10 * time.Minute)
+				if _, err := nc.Request("echo", []byte("x"), 30*time.Second); err != nil {
+					t.Fatal(err)
 				}
-			})
+				if err := nc.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				pause()
+			}
+		}
+	}
+	for i := range 3 {
+		t.Run(fmt.Sprintf("bubble %d", i), func(t *testing.T) {
+			natstest.Bubble(t, work(func() { time.Sleep(10 * time.Minute) }))
 		})
+		t.Run(fmt.Sprintf("real %d", i), work(func() {}))
 	}
 }
 

@@ -14,7 +14,8 @@
 //     Close is needed. Inside a bubble, pass the bubble's own t.
 //   - A package whose tests use a bubble must have
 //     func TestMain(m *testing.M) { os.Exit(natstest.Main(m)) }.
-//   - Bubbles of one package never run in parallel.
+//   - Bubbles of one package never run in parallel, with each other or with a test
+//     in real time: no t.Parallel beside them.
 //
 // # Picture
 //
@@ -34,9 +35,9 @@
 //   - The server's access-time goroutine waits on a channel made in an init
 //     function. Inside a bubble that never counts as waiting, and time would
 //     stand still; [Main] starts it outside.
-//   - nats.go keeps used timers in a pool, and a timer of one bubble is fatal in
-//     the next; [Bubble] empties the pool first. What other pools keep makes no
-//     difference.
+//   - nats.go keeps used timers in a pool, and a timer of one bubble is fatal
+//     anywhere else; [Bubble] empties the pool before and after. What other pools
+//     keep makes no difference.
 //   - Message and key expiry, redelivery and reconnect follow the bubble's clock,
 //     which starts at midnight UTC 2000-01-01.
 //   - A stopped server leaves no goroutine behind.
