@@ -24,7 +24,7 @@ test: ## the tests
 race: ## the tests with the race detector, as CI runs them
 	$(GO) test -race -timeout 15m ./...
 
-bench: ## the numbers of DESIGN section 15, each as a ratio within one run
+bench: ## the numbers we hold ourselves to, each as a ratio within one run
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./bench/...
 
 lint: ## format, vet, modernizer and staticcheck; changes nothing
