@@ -151,11 +151,10 @@ func TestImports(t *testing.T) { holds(t, imports) }
 
 func TestImportsCatches(t *testing.T) {
 	file := func(pkg string, imps ...string) string {
-		s := "package " + pkg + "\n"
-		for _, i := range imps {
-			s += "import _ \"" + i + "\"\n"
+		for i, imp := range imps {
+			imps[i] = "import _ \"" + imp + "\""
 		}
-		return s
+		return "package " + pkg + "\n" + strings.Join(imps, "\n")
 	}
 	catches(t, imports, []planted{
 		{"what is allowed", map[string]string{
