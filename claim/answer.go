@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -107,11 +108,12 @@ type Answerer struct {
 	kept    map[int]*talk    // seat → the conversation that assigned it last, for repeated asks
 	byReply map[string]*talk // token of the inbox → its conversation
 	next    uint64
+	running sync.WaitGroup // conversations
 }
 
 type releaseAsk struct {
 	callID string
-	found  chan bool
+	found  chan *talk
 }
 
 // NewAnswerer checks the configuration; Run starts it.
@@ -133,7 +135,7 @@ func NewAnswerer(nc *nats.Conn, seats Seats, bot Bot, cfg AnswererConfig) (*Answ
 	a := &Answerer{
 		nc: nc, seats: seats, bot: bot, cfg: cfg, moved: seats.Watch(),
 		asks: make(chan *nats.Msg, 4*n+64), controls: make(chan *nats.Msg, 4*n+64),
-		ended: make(chan *talk, n), release: make(chan releaseAsk),
+		ended: make(chan *talk, 2*n), release: make(chan releaseAsk),
 		talks: map[string]*talk{}, kept: map[int]*talk{}, byReply: map[string]*talk{}, inbox: nc.NewInbox(),
 	}
 	var err error
@@ -165,6 +167,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 		for len(a.talks) > 0 {
 			a.forget(<-a.ended)
 		}
+		a.running.Wait()
 	}()
 	var retry <-chan time.Time // set while an offer could not be made
 	for {
@@ -186,7 +189,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 		case t := <-a.ended:
 			a.forget(t)
 		case r := <-a.release:
-			r.found <- a.abort(r.callID)
+			r.found <- a.find(r.callID)
 		case <-a.moved:
 		case <-a.cfg.Changed:
 		case <-retry:
@@ -214,25 +217,37 @@ func (a *Answerer) sync() bool {
 	return all
 }
 
-// Release aborts the conversation of a call whose seat is not assigned yet and
-// reports whether there was one. At most until ctx ends.
+// Release aborts the conversation of a call and reports whether it ended without
+// an assignment: then the seat is free. False means that there is none, or that
+// its seat was assigned in this very moment: the release is the bot's to carry
+// out. It waits at most until ctx ends.
 func (a *Answerer) Release(ctx context.Context, callID string) bool {
-	r := releaseAsk{callID: callID, found: make(chan bool, 1)}
+	ask := releaseAsk{callID: callID, found: make(chan *talk, 1)}
 	select {
-	case a.release <- r:
-		return <-r.found
+	case a.release <- ask:
+	case <-ctx.Done():
+		return false
+	}
+	t := <-ask.found
+	if t == nil {
+		return false
+	}
+	t.tell(ErrReleased)
+	select {
+	case <-t.over:
+		return !t.assigned
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (a *Answerer) abort(callID string) bool {
+func (a *Answerer) find(callID string) *talk {
 	for _, t := range a.talks {
 		if t.req.CallID == callID {
-			return t.tell(ErrReleased)
+			return t
 		}
 	}
-	return false
+	return nil
 }
 
 // answer decides about one ask. The order of the questions is DESIGN section 4's.
@@ -246,6 +261,7 @@ func (a *Answerer) answer(ctx context.Context, m *nats.Msg) {
 		a.reply(m.Reply, "", &wire.Reply{Status: wire.Rejected, ClaimID: orUnknown(req.ClaimID), Code: "bad_request", Detail: err.Error()})
 		return
 	}
+	a.forgetEnded()
 	if t := a.talks[req.ClaimID]; t != nil { // asked again: the same answer, to the new inbox
 		t.again(m.Reply)
 		return
@@ -277,10 +293,10 @@ func (a *Answerer) answer(ctx context.Context, m *nats.Msg) {
 	}
 	a.next++
 	t := &talk{a: a, req: req, seat: seat, session: session, token: strconv.FormatUint(a.next, 36), to: m.Reply,
-		said: make(chan error, 4), more: make(chan string, 4)}
+		said: make(chan error, 4), more: make(chan string, 4), over: make(chan struct{})}
 	a.talks[req.ClaimID], a.byReply[t.token] = t, t
 	t.reply(&wire.Reply{Status: wire.Accepted})
-	go t.run(ctx)
+	a.running.Go(func() { t.run(ctx) })
 }
 
 func (a *Answerer) busy() *wire.Reply {
@@ -318,11 +334,32 @@ func (a *Answerer) control(m *nats.Msg) {
 	}
 }
 
+// forgetEnded forgets the conversations that are over by now.
+func (a *Answerer) forgetEnded() {
+	for {
+		select {
+		case t := <-a.ended:
+			a.forget(t)
+		default:
+			return
+		}
+	}
+}
+
 func (a *Answerer) forget(t *talk) {
 	delete(a.talks, t.req.ClaimID)
 	delete(a.byReply, t.token)
-	if t.assigned {
-		a.kept[t.seat] = t
+	if !t.assigned {
+		return
+	}
+	a.kept[t.seat] = t
+	for {
+		select {
+		case to := <-t.more: // asked again in the moment it was assigned
+			t.repeat(to)
+		default:
+			return
+		}
 	}
 }
 

@@ -17,8 +17,9 @@ type talk struct {
 	session Session
 	token   string // last token of the inbox this conversation hears on
 
-	said chan error  // the asker's words, as causes; never blocks the answerer
-	more chan string // further inboxes that asked for the same claim
+	said chan error    // the asker's words, as causes; never blocks the answerer
+	more chan string   // further inboxes that asked for the same claim
+	over chan struct{} // closed at the end; assigned is final then
 
 	// owned by the talk's goroutine once it runs
 	to       string
@@ -32,14 +33,12 @@ var (
 	errAcked     = errors.New("acked")
 )
 
-// tell passes a word on and reports whether there was room: a flood of words
-// loses the later ones, never the seat, because the deadlines stand.
-func (t *talk) tell(word error) bool {
+// tell passes a word on. A flood of words loses the later ones, never the seat,
+// because the deadlines stand.
+func (t *talk) tell(word error) {
 	select {
 	case t.said <- word:
-		return true
 	default:
-		return false
 	}
 }
 
@@ -72,7 +71,6 @@ type warmed struct {
 }
 
 func (t *talk) run(ctx context.Context) {
-	defer func() { t.a.ended <- t }()
 	cfg := &t.a.cfg
 	begun := time.Now()
 	budget := min(cfg.WarmIn, max(t.req.ReadyMS.Duration()-time.Second, t.req.ReadyMS.Duration()/2))
@@ -139,7 +137,11 @@ func (t *talk) run(ctx context.Context) {
 	}
 	t.fail(end, time.Since(begun))
 	abort(end)
+	// Ended first: whoever is asked by the offer that follows must not find this
+	// conversation any more.
+	t.a.ended <- t
 	t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatIdle)
+	close(t.over)
 	if done != nil {
 		<-done // the seat is free already; only the session's own tidying waits for Warm
 	}
@@ -149,6 +151,8 @@ func (t *talk) run(ctx context.Context) {
 func (t *talk) handOver() {
 	t.assigned = true
 	t.session.Assigned()
+	t.a.ended <- t
+	close(t.over)
 }
 
 // fail tells the asker that it gets nothing, when it is still there to hear it.
