@@ -1,0 +1,572 @@
+package media
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"dibs/internal/audio"
+)
+
+// A whole call: the greeting, both directions, keys, marks, an interruption, and
+// the bot hangs up.
+func TestCall(t *testing.T) {
+	s, url := serve(t, Config{})
+	greeting := audio.EncodeMuLaw(audio.Tone([]float64{440}, 1010*time.Millisecond, 0.5)) // not whole frames
+	connected, first := make(chan struct{}, 1), make(chan time.Duration, 2)
+	path, ended := open(t, s, Call{
+		ID:         "call-1",
+		Greeting:   greeting,
+		Connected:  func() { connected <- struct{}{} },
+		FirstAudio: func(d time.Duration) { first <- d },
+		Talk: func(ctx context.Context, st *Stream) error {
+			want := Start{CallSID: "CA1", StreamSID: "MZ1", AccountSID: "AC1", Params: map[string]string{"claim": "c-1"}}
+			if diff := cmp.Diff(want, st.Start()); diff != "" {
+				return fmt.Errorf("start (-want +got):\n%s", diff)
+			}
+			if got := wait(t, st.Marks(), "greeting's mark"); got != GreetingMark {
+				return fmt.Errorf("mark %q, want %q", got, GreetingMark)
+			}
+			if got := wait(t, st.Audio(), "audio"); !bytes.Equal(got, []byte{1, 2, 3}) {
+				return fmt.Errorf("audio %v", got)
+			}
+			if got := wait(t, st.Digits(), "digit"); got != "7" {
+				return fmt.Errorf("digit %q", got)
+			}
+			return errors.Join(st.Send(ctx, audio.Silence(5000)), st.Mark(ctx, `a "name"`), st.Clear(ctx))
+		},
+	})
+	c := dial(t, url+path)
+	c.start()
+	wait(t, connected, "connected")
+
+	h := c.hear()
+	if h.Event != "media" || len(h.Media.Payload) != audio.FrameBytes {
+		t.Fatalf("first message: %s of %d bytes, want media of %d", h.Event, len(h.Media.Payload), audio.FrameBytes)
+	}
+	said := h.Media.Payload
+	for h = c.hear(); h.Event == "media"; h = c.hear() {
+		said = append(said, h.Media.Payload...)
+	}
+	if !bytes.Equal(said, greeting) {
+		t.Errorf("greeting of %d bytes is not the one given, of %d", len(said), len(greeting))
+	}
+	if h.Event != "mark" || h.Mark.Name != GreetingMark {
+		t.Errorf("after the greeting: %+v, want its mark", h)
+	}
+	c.say(`{"event":"mark","sequenceNumber":"2","streamSid":"MZ1","mark":{"name":"greeting"}}`)
+	c.media(3, []byte{1, 2, 3})
+	c.say(`{"event":"dtmf","streamSid":"MZ1","sequenceNumber":"4","dtmf":{"track":"inbound_track","digit":"7"}}`)
+
+	n := 0
+	for h = c.hear(); h.Event == "media"; h = c.hear() {
+		n += len(h.Media.Payload)
+	}
+	if n != 5000 || h.Event != "mark" || h.Mark.Name != `a "name"` {
+		t.Errorf("%d bytes and then %+v, want 5000 and the mark", n, h)
+	}
+	if h = c.hear(); h.Event != "clear" {
+		t.Errorf("%q, want clear", h.Event)
+	}
+	if got := c.closed(); got != websocket.StatusNormalClosure {
+		t.Errorf("closed with %d, want %d", got, websocket.StatusNormalClosure)
+	}
+
+	got := wait(t, ended, "report")
+	want := Report{CallID: "call-1", Reason: HungUp, Connected: true, FramesIn: 1, FramesOut: 51 + 32}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Report{}, "Started", "FirstAudio", "Length")); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	if d := wait(t, first, "first audio"); d != got.FirstAudio || d <= 0 {
+		t.Errorf("first audio %v, in the report %v", d, got.FirstAudio)
+	}
+	if got.Started <= 0 || got.Length < got.Started+got.FirstAudio {
+		t.Errorf("started %v, first audio %v, length %v do not fit", got.Started, got.FirstAudio, got.Length)
+	}
+	if len(first) != 0 || len(ended) != 0 {
+		t.Error("first audio or the end was told twice")
+	}
+	if st := s.Stats(); st.Streams != 0 || st.Ended[HungUp] != 1 || st.FramesOut != 83 || st.FirstAudio.Count != 1 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+// Every way in which a call can end, told by what happens after the upgrade.
+func TestEnds(t *testing.T) {
+	hold := func(ctx context.Context, _ *Stream) error { <-ctx.Done(); return ctx.Err() }
+	loose := func(c *carrier, s *Server) { c.say(`{"event":"connected"}`) }
+	started := func(after func(c *carrier, s *Server)) func(*carrier, *Server) {
+		return func(c *carrier, s *Server) { c.start(); c.hear(); after(c, s) }
+	}
+	says := func(message string) func(*carrier, *Server) {
+		return func(c *carrier, _ *Server) { c.say("%s", message) }
+	}
+	with := func(old, new string) string {
+		if !strings.Contains(startMessage, old) {
+			t.Fatalf("no %q to replace", old)
+		}
+		return strings.ReplaceAll(startMessage, old, new)
+	}
+	const polite, policy = websocket.StatusNormalClosure, websocket.StatusPolicyViolation
+	for _, tc := range []struct {
+		name   string
+		do     func(*carrier, *Server)
+		want   Reason
+		status websocket.StatusCode // what the carrier sees; 0 is not looked at
+		call   Call
+		cfg    Config
+	}{
+		{name: "stop", do: started(says(`{"event":"stop","streamSid":"MZ1","stop":{"accountSid":"AC1","callSid":"CA1"}}`)), want: Stopped, status: polite},
+		{name: "stop before start", do: says(`{"event":"stop"}`), want: Stopped, status: polite},
+		{name: "the carrier closes", do: started(func(c *carrier, _ *Server) { c.conn.Close(websocket.StatusNormalClosure, "") }), want: PeerClosed},
+		{name: "the carrier closes with a fault", do: started(func(c *carrier, _ *Server) { c.conn.Close(websocket.StatusInternalError, "") }), want: PeerClosed},
+		{name: "the carrier closes before start", do: func(c *carrier, _ *Server) { c.conn.Close(websocket.StatusNormalClosure, "") }, want: PeerClosed},
+		{name: "the connection breaks", do: started(func(c *carrier, _ *Server) { c.conn.CloseNow() }), want: PeerClosed},
+		{name: "we close", do: started(func(_ *carrier, s *Server) { s.Close("call"); s.Close("call") }), want: HungUp, status: polite},
+		{name: "we close before start", do: func(_ *carrier, s *Server) { s.Close("call") }, want: HungUp, status: polite},
+		{name: "talk returns", do: started(loose), call: Call{Talk: func(context.Context, *Stream) error { return nil }}, want: HungUp, status: polite},
+		{name: "talk fails", do: started(loose), call: Call{Talk: func(context.Context, *Stream) error { return io.ErrNoProgress }}, want: TalkError, status: polite},
+		{name: "talk panics", do: started(loose), call: Call{Talk: func(context.Context, *Stream) error { panic("oh") }}, want: TalkError, status: polite},
+		{name: "too long", do: started(loose), call: Call{MaxCall: 50 * time.Millisecond}, want: MaxCall, status: polite},
+		{name: "silence", do: started(loose), cfg: Config{Idle: 50 * time.Millisecond}, want: TimeoutIdle, status: policy},
+		{name: "no start", do: loose, cfg: Config{Handshake: 50 * time.Millisecond}, want: TimeoutStart, status: policy},
+		{name: "2 MB", do: started(says(`{"event":"media","media":{"payload":"` + strings.Repeat("A", 2<<20) + `"}}`)), want: TooLarge, status: websocket.StatusMessageTooBig},
+		{name: "2 MB before start", do: says(strings.Repeat(" ", 2<<20)), want: TooLarge, status: websocket.StatusMessageTooBig},
+		{name: "binary", do: started(func(c *carrier, _ *Server) { c.write(websocket.MessageBinary, []byte{1}) }), want: Malformed, status: policy},
+		{name: "no JSON", do: started(says(`{"event":`)), want: Malformed, status: policy},
+		{name: "empty message", do: started(says("")), want: Malformed, status: policy},
+		{name: "no event", do: started(says(`{}`)), want: Malformed, status: policy},
+		{name: "wrong base64", do: started(says(`{"event":"media","media":{"payload":"A?=="}}`)), want: Malformed, status: policy},
+		{name: "no payload", do: started(says(`{"event":"media","media":{}}`)), want: Malformed, status: policy},
+		{name: "no media", do: started(says(`{"event":"media"}`)), want: Malformed, status: policy},
+		{name: "another stream's media", do: started(says(`{"event":"media","streamSid":"MZ2","media":{"payload":""}}`)), want: Malformed, status: policy},
+		{name: "media before start", do: says(`{"event":"media","media":{"payload":""}}`), want: Malformed, status: policy},
+		{name: "a key before start", do: says(`{"event":"dtmf","dtmf":{"digit":"1"}}`), want: Malformed, status: policy},
+		{name: "start twice", do: started(says(startMessage)), want: Malformed, status: policy},
+		{name: "start without its part", do: says(`{"event":"start","streamSid":"MZ1"}`), want: Malformed, status: policy},
+		{name: "start without an id", do: says(`{"event":"start","start":{}}`), want: Malformed, status: policy},
+		{name: "start with two ids", do: says(strings.Replace(startMessage, "MZ1", "MZ2", 1)), want: Malformed, status: policy},
+		{name: "a long id", do: says(with("MZ1", strings.Repeat("M", 300))), want: Malformed, status: policy},
+		{name: "another sound", do: says(with("audio/x-mulaw", "audio/opus")), want: Malformed, status: policy},
+		{name: "another rate", do: says(with("8000", "16000")), want: Malformed, status: policy},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s, url := serve(t, tc.cfg)
+			call := tc.call
+			call.ID, call.Greeting = "call", audio.Silence(audio.FrameBytes)
+			if call.Talk == nil {
+				call.Talk = hold
+			}
+			path, ended := open(t, s, call)
+			c := dial(t, url+path)
+			tc.do(c, s)
+			if got := c.closed(); tc.status != 0 && got != tc.status {
+				t.Errorf("closed with %d, want %d", got, tc.status)
+			}
+			if got := wait(t, ended, "report"); got.Reason != tc.want || !got.Connected {
+				t.Errorf("report %+v, want reason %s", got, tc.want)
+			}
+			if got := s.Stats().Ended[tc.want]; got != 1 {
+				t.Errorf("%d calls counted, want 1", got)
+			}
+		})
+	}
+}
+
+// All that a carrier may do without losing the call.
+func TestTolerates(t *testing.T) {
+	s, url := serve(t, Config{})
+	path, ended := open(t, s, Call{ID: "call", Talk: func(ctx context.Context, st *Stream) error {
+		for _, want := range []int{160, 1, 159, 161, 30_000, 7, 8} {
+			if got := len(wait(t, st.Audio(), "audio")); got != want {
+				return fmt.Errorf("%d bytes, want %d", got, want)
+			}
+		}
+		return nil
+	}})
+	c := dial(t, url+path)
+	c.say(`{"event":"from the future","streamSid":5,"media":7}`)
+	c.say(`{"event":"connected"}`)
+	c.start()
+	c.say(`{"event":"connected"}`)
+	c.say(`{"event":"from the future","sequenceNumber":{}}`)
+	c.say(`{"event":"media","media":{"payload":""}}`)
+	c.say(`{"event":"media","media":{"track":"outbound","payload":"AAAA"}}`)
+	c.say(`{"event":"dtmf","dtmf":{"digit":"123"}}`)
+	for i, n := range []int{160, 1, 159, 161, 30_000} {
+		c.media(i+2, audio.Silence(n))
+	}
+	c.media(3, audio.Silence(7))                                                     // again
+	c.say(`{"event":"media","sequenceNumber":2,"media":{"payload":"AAAAAAAAAAA="}}`) // a number, and older still
+	c.closed()
+	got := wait(t, ended, "report")
+	if got.Reason != HungUp || got.FramesIn != 7 || got.OutOfOrder != 2 || got.Err != nil {
+		t.Errorf("report %+v, want 7 frames and 2 out of order", got)
+	}
+}
+
+func TestToken(t *testing.T) {
+	s, url := serve(t, Config{})
+	path, ended := open(t, s, Call{ID: "call"})
+	used, usedEnded := open(t, s, Call{ID: "used"})
+	gone, goneEnded := open(t, s, Call{ID: "gone"})
+	dial(t, url+used)
+	s.Close("gone")
+	s.Close("gone")
+	s.Close("never heard of")
+	if got := wait(t, goneEnded, "report"); got.Reason != Withdrawn || got.Connected {
+		t.Errorf("report %+v, want withdrawn", got)
+	}
+
+	ask := func(method, path string, change func(http.Header)) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "websocket")
+		r.Header.Set("Sec-WebSocket-Version", "13")
+		r.Header.Set("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")
+		if change != nil {
+			change(r.Header)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	set := func(k, v string) func(http.Header) { return func(h http.Header) { h.Set(k, v) } }
+	token := strings.TrimPrefix(path, "/m/bot-1/")
+	for _, tc := range []struct {
+		name, method, path string
+		change             func(http.Header)
+	}{
+		{"wrong", "GET", path[:len(path)-1] + "0", nil}, // 0 is not in the alphabet
+		{"too short", "GET", path[:len(path)-1], nil},
+		{"none", "GET", "/m/bot-1/", nil},
+		{"used", "GET", used, nil},
+		{"withdrawn", "GET", gone, nil},
+		{"another bot's", "GET", "/m/bot-2/" + token, nil},
+		{"elsewhere", "GET", "/" + token, nil},
+		{"more path", "GET", path + "/", nil},
+		{"query", "GET", path + "?a=b", nil},
+		{"empty query", "GET", path + "?", nil},
+		{"POST", "POST", path, nil},
+		{"no upgrade", "GET", path, func(h http.Header) { h.Del("Upgrade") }},
+		{"another upgrade", "GET", path, set("Upgrade", "h2c")},
+		{"no connection header", "GET", path, set("Connection", "keep-alive")},
+		{"old version", "GET", path, set("Sec-WebSocket-Version", "8")},
+		{"short key", "GET", path, set("Sec-WebSocket-Key", "AAAA")},
+		{"no key", "GET", path, func(h http.Header) { h.Del("Sec-WebSocket-Key") }},
+		{"two keys", "GET", path, func(h http.Header) { h.Add("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, body := ask(tc.method, tc.path, tc.change)
+			if code != http.StatusNotFound || body != "404 page not found\n" {
+				t.Errorf("%d %q, want the plain 404", code, body)
+			}
+		})
+	}
+
+	if len(ended) != 0 || len(usedEnded) != 0 {
+		t.Fatal("a stray request ended a call")
+	}
+	dial(t, url+path).say(`{"event":"stop"}`) // none of them has used it up
+	if got := wait(t, ended, "report"); got.Reason != Stopped {
+		t.Errorf("report %+v, want stopped", got)
+	}
+	if other, _ := open(t, s, Call{ID: "call"}); other == path { // the ID is free again
+		t.Error("a token was made twice")
+	}
+}
+
+// Of many connections with one token, one is let in.
+func TestTokenRace(t *testing.T) {
+	s, url := serve(t, Config{})
+	path, _ := open(t, s, Call{ID: "call"})
+	var in, out atomic.Int32
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			conn, resp, err := websocket.Dial(t.Context(), strings.Replace(url, "http", "ws", 1)+path, nil)
+			switch {
+			case err == nil:
+				in.Add(1)
+				conn.CloseNow()
+			case resp != nil && resp.StatusCode == http.StatusNotFound:
+				out.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if in.Load() != 1 || out.Load() != 15 {
+		t.Errorf("%d let in and %d refused, want 1 and 15", in.Load(), out.Load())
+	}
+}
+
+// Half an HTTP request is cut off, and the token still good.
+func TestHalfRequest(t *testing.T) {
+	s, url := serve(t, Config{Handshake: 100 * time.Millisecond})
+	path, ended := open(t, s, Call{ID: "call"})
+	for _, half := range []string{"", "GET " + path, "GET " + path + " HTTP/1.1\r\nHost: bot\r\nUpgrade: websocket\r\n"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, half); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+			t.Errorf("after %q the connection stays", half)
+		}
+	}
+	if len(ended) != 0 || s.Stats().Waiting != 1 {
+		t.Error("half a request has touched the call")
+	}
+}
+
+func isTimeout(err error) bool {
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout()
+}
+
+// raw upgrades by hand, for what no WebSocket library sends.
+func raw(t *testing.T, url, path string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: bot\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", path)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("upgrade: %v %v", resp, err)
+	}
+	return conn
+}
+
+// frame is a masked text frame of a client, with a mask of noughts.
+func frame(s string) string {
+	return "\x81" + string([]byte{0x80 | 126, byte(len(s) >> 8), byte(len(s))}) + "\x00\x00\x00\x00" + s
+}
+
+func TestRawPeers(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		send string
+		talk func(context.Context, *Stream) error // nil: we close
+		want Reason
+	}{
+		{name: "unmasked", send: "\x81\x02{}", want: Malformed},
+		{name: "reserved bits", send: "\xf1\x80\x00\x00\x00\x00", want: Malformed},
+		{name: "unknown opcode", send: "\x83\x80\x00\x00\x00\x00", want: Malformed},
+		{name: "half a frame, then silence", cfg: Config{Idle: 50 * time.Millisecond}, send: "\x81\xfe\x01\x00\x00\x00\x00\x00{", want: TimeoutIdle},
+		{
+			name: "takes nothing", cfg: Config{Write: 50 * time.Millisecond}, want: WriteTimeout,
+			talk: func(ctx context.Context, st *Stream) error {
+				for {
+					if err := st.Send(ctx, audio.Silence(audio.Rate)); err != nil {
+						return err
+					}
+				}
+			},
+		},
+		{
+			// Our closing must not wait for the gigabyte, nor for an answer.
+			name: "announces a gigabyte as we hang up", send: "\x81\xff\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00{", want: HungUp,
+			talk: func(context.Context, *Stream) error { return nil },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s, url := serve(t, tc.cfg)
+			first := make(chan time.Duration, 1)
+			path, ended := open(t, s, Call{
+				ID: "call", Greeting: audio.Silence(audio.FrameBytes), Talk: tc.talk,
+				FirstAudio: func(d time.Duration) { first <- d },
+			})
+			conn := raw(t, url, path)
+			io.WriteString(conn, frame(startMessage)+tc.send)
+			wait(t, first, "first audio")
+			got := wait(t, ended, "report")
+			if got.Reason != tc.want {
+				t.Errorf("report %+v, want reason %s", got, tc.want)
+			}
+			if len(ended) != 0 {
+				t.Error("ended twice")
+			}
+		})
+	}
+}
+
+// A Talk that does not read loses the oldest frames, and the call goes on.
+func TestDropsOldest(t *testing.T) {
+	s, url := serve(t, Config{})
+	const sent = audioDepth + 50
+	path, ended := open(t, s, Call{ID: "call", Talk: func(ctx context.Context, st *Stream) error {
+		wait(t, st.Digits(), "the digit after all frames")
+		for want := 50; want < sent; want++ {
+			if got := wait(t, st.Audio(), "audio"); int(got[0]) != want {
+				return fmt.Errorf("frame %d, want %d", got[0], want)
+			}
+		}
+		return nil
+	}})
+	c := dial(t, url+path)
+	c.start()
+	for i := range sent {
+		c.media(i+2, []byte{byte(i)})
+	}
+	c.say(`{"event":"dtmf","dtmf":{"digit":"#"}}`)
+	c.closed()
+	if got := wait(t, ended, "report"); got.Err != nil || got.Dropped != 50 || got.FramesIn != sent {
+		t.Errorf("report %+v, want %d frames, 50 of them dropped", got, sent)
+	}
+	if got := s.Stats().Dropped; got != 50 {
+		t.Errorf("%d dropped, want 50", got)
+	}
+}
+
+// A sentence that is called off is not the end of the call; an ended call refuses.
+func TestSend(t *testing.T) {
+	s, url := serve(t, Config{})
+	kept := make(chan *Stream, 1)
+	path, ended := open(t, s, Call{ID: "call", Talk: func(ctx context.Context, st *Stream) error {
+		off, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := st.Send(off, audio.Silence(10_000)); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("called off: %w", err)
+		}
+		if err := st.Mark(ctx, ""); err == nil {
+			return errors.New("a mark without a name: no error")
+		}
+		kept <- st
+		return errors.Join(st.Send(ctx, nil), st.Mark(ctx, "still here"))
+	}})
+	c := dial(t, url+path)
+	c.start()
+	if h := c.hear(); h.Mark.Name != "still here" {
+		t.Errorf("%+v, want the mark", h)
+	}
+	c.closed()
+	if got := wait(t, ended, "report"); got.Reason != HungUp || got.FirstAudio != 0 || got.FramesOut != 0 {
+		t.Errorf("report %+v, want hung_up and no audio", got)
+	}
+	st := wait(t, kept, "stream")
+	for what, err := range map[string]error{
+		"send":  st.Send(t.Context(), audio.Silence(1)),
+		"mark":  st.Mark(t.Context(), "x"),
+		"clear": st.Clear(t.Context()),
+	} {
+		if !errors.Is(err, ErrEnded) {
+			t.Errorf("%s after the end: %v, want ErrEnded", what, err)
+		}
+	}
+	if _, open := <-st.Audio(); open {
+		t.Error("audio after the end")
+	}
+}
+
+// Talk is waited for, but not for ever.
+func TestTalkThatDoesNotReturn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits 5 s")
+	}
+	t.Parallel()
+	s, url := serve(t, Config{})
+	let := make(chan struct{})
+	path, ended := open(t, s, Call{ID: "call", Talk: func(context.Context, *Stream) error { <-let; return nil }})
+	c := dial(t, url+path)
+	c.start()
+	c.say(`{"event":"stop"}`)
+	got := wait(t, ended, "report")
+	close(let)
+	if got.Reason != Stopped || got.Err == nil {
+		t.Errorf("report %+v, want stopped, and that talk has not returned", got)
+	}
+}
+
+func TestOpenAndShutdown(t *testing.T) {
+	s, url := serve(t, Config{})
+	path, live := open(t, s, Call{ID: "live"})
+	_, waiting := open(t, s, Call{ID: "waiting"})
+	for _, bad := range []Call{{}, {ID: "live"}, {ID: "x", MaxCall: -1}} {
+		if _, err := s.Open(bad); err == nil {
+			t.Errorf("Open(%q): no error", bad.ID)
+		}
+	}
+	dial(t, url+path).start()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := wait(t, live, "live"); r.Reason != HungUp {
+		t.Errorf("live call: %s", r.Reason)
+	}
+	if r := wait(t, waiting, "waiting"); r.Reason != Withdrawn {
+		t.Errorf("waiting call: %s", r.Reason)
+	}
+	if _, err := s.Open(Call{ID: "late"}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Open after the end: %v, want ErrClosed", err)
+	}
+}
+
+// A server whose base context ends takes its calls with it.
+func TestBaseContext(t *testing.T) {
+	s, err := New(Config{Bot: "bot-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, cancel := context.WithCancel(t.Context())
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = s.HTTP(nil)
+	web.Config.BaseContext = func(net.Listener) context.Context { return base }
+	web.Start()
+	defer web.Close()
+	path, ended := open(t, s, Call{ID: "call", Connected: cancel})
+	c := dial(t, web.URL+path)
+	c.closed()
+	if r := wait(t, ended, "report"); r.Reason != HungUp {
+		t.Errorf("report %+v, want hung_up", r)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for field, cfg := range map[string]Config{
+		"Bot":        {Bot: "a/b"},
+		"Bot:":       {},
+		"Handshake":  {Bot: "b", Handshake: -1},
+		"Write":      {Bot: "b", Write: -1},
+		"Idle":       {Bot: "b", Idle: -1},
+		"MaxMessage": {Bot: "b", MaxMessage: -1},
+	} {
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%+v: error %v, want one that names %s", cfg, err, field)
+		}
+	}
+}
