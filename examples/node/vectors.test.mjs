@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { decode, subjects } from "./wire.mjs";
 
-const dir = process.env.DIBS_VECTORS || join(import.meta.dirname, "../../testdata/protocol");
+const dir = process.env.DIBS_VECTORS || fileURLToPath(new URL("../../testdata/protocol", import.meta.url));
 const files = readdirSync(dir).filter((f) => f.endsWith(".json"));
 
 test("there are vectors of every kind", () => {
