@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,30 +92,25 @@ type AnswererConfig struct {
 
 // Answerer offers a bot's idle seats and answers for them.
 type Answerer struct {
-	nc    *nats.Conn
-	seats Seats
-	bot   Bot
-	cfg   AnswererConfig
-	moved <-chan struct{}
+	nc      *nats.Conn
+	seats   Seats
+	bot     Bot
+	cfg     AnswererConfig
+	moved   <-chan struct{}
+	inbox   string
+	offers  *offers        // owned by Run
+	running sync.WaitGroup // warm-ups
 
-	asks     chan *nats.Msg // from offers and from the bot's own claim subject
-	controls chan *nats.Msg // from askers, to this bot's inbox
-	ended    chan *talk
-	release  chan releaseAsk
-	inbox    string
+	// deciding is held while one ask is decided, so that the questions and the
+	// taking of the seat are one step. Nothing waits in that time.
+	deciding sync.Mutex
 
-	// owned by Run
-	offers  *offers
-	talks   map[string]*talk // claim ID → its conversation
-	kept    map[int]*talk    // seat → the conversation that assigned it last, for repeated asks
+	mu      sync.Mutex // guards what follows; taken after deciding, never with a talk's lock
+	stopped bool
+	talks   map[string]*talk // claim ID → its conversation; an assigned one stays until its seat is taken again
 	byReply map[string]*talk // token of the inbox → its conversation
+	bySeat  map[int]*talk    // seat → its last conversation
 	next    uint64
-	running sync.WaitGroup // conversations
-}
-
-type releaseAsk struct {
-	callID string
-	found  chan *talk
 }
 
 // NewAnswerer checks the configuration; Run starts it.
@@ -131,44 +128,34 @@ func NewAnswerer(nc *nats.Conn, seats Seats, bot Bot, cfg AnswererConfig) (*Answ
 		cfg.WarmIn = 8 * time.Second
 	}
 	cfg.Identity.V = wire.Version
-	n := seats.InUse().Total
 	a := &Answerer{
-		nc: nc, seats: seats, bot: bot, cfg: cfg, moved: seats.Watch(),
-		asks: make(chan *nats.Msg, 4*n+64), controls: make(chan *nats.Msg, 4*n+64),
-		ended: make(chan *talk, 2*n), release: make(chan releaseAsk),
-		talks: map[string]*talk{}, kept: map[int]*talk{}, byReply: map[string]*talk{}, inbox: nc.NewInbox(),
+		nc: nc, seats: seats, bot: bot, cfg: cfg, moved: seats.Watch(), inbox: nc.NewInbox(),
+		talks: map[string]*talk{}, byReply: map[string]*talk{}, bySeat: map[int]*talk{},
 	}
 	var err error
-	a.offers, err = newOffers(nc, cfg.Region, cfg.Pool, a.asks)
+	a.offers, err = newOffers(nc, cfg.Region, cfg.Pool, a.answer)
 	return a, err
 }
 
 // Run offers idle seats and answers claims until ctx ends; then it withdraws
-// every offer and aborts what is not assigned yet. Calls that are assigned are
-// not its business any more.
+// every offer and ends what is not assigned yet. Calls that are assigned are not
+// its business any more.
 func (a *Answerer) Run(ctx context.Context) error {
 	subj, err := wire.Bot(a.cfg.Identity.BotID, wire.VerbClaim)
 	if err != nil {
 		return fmt.Errorf("claim: %w", err)
 	}
-	own, err := a.nc.ChanSubscribe(subj, a.asks)
-	if err != nil {
-		return fmt.Errorf("claim: subscribe: %w", err)
-	}
-	defer func() { _ = own.Unsubscribe() }()
-	inbox, err := a.nc.ChanSubscribe(a.inbox+".*", a.controls)
+	inbox, err := a.nc.Subscribe(a.inbox+".*", a.control)
 	if err != nil {
 		return fmt.Errorf("claim: subscribe: %w", err)
 	}
 	defer func() { _ = inbox.Unsubscribe() }()
-	talking, stop := context.WithCancelCause(ctx)
-	defer func() {
-		stop(ErrStopped)
-		for len(a.talks) > 0 {
-			a.forget(<-a.ended)
-		}
-		a.running.Wait()
-	}()
+	own, err := a.nc.Subscribe(subj, func(m *nats.Msg) { a.answer(m, -1) })
+	if err != nil {
+		return fmt.Errorf("claim: subscribe: %w", err)
+	}
+	defer func() { _ = own.Unsubscribe() }()
+	defer a.stop()
 	var retry <-chan time.Time // set while an offer could not be made
 	for {
 		if a.sync() {
@@ -178,18 +165,7 @@ func (a *Answerer) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			for seat := range a.offers.bySeat {
-				a.offers.withdraw(seat)
-			}
 			return nil
-		case m := <-a.asks:
-			a.answer(talking, m)
-		case m := <-a.controls:
-			a.control(m)
-		case t := <-a.ended:
-			a.forget(t)
-		case r := <-a.release:
-			r.found <- a.find(r.callID)
 		case <-a.moved:
 		case <-a.cfg.Changed:
 		case <-retry:
@@ -199,104 +175,153 @@ func (a *Answerer) Run(ctx context.Context) error {
 }
 
 // sync makes the offers what they should be: a pair for every idle seat of a bot
-// that takes calls, none for the others. It reports whether it could.
+// that takes calls, none for the others. It reports whether it could. The other
+// offer of a seat that was claimed this very moment is left for the next look:
+// first the answer goes out.
 func (a *Answerer) sync() bool {
 	open, all := a.bot.Closed() == nil, true
 	for seat, v := range a.seats.View(time.Now()) {
 		switch {
-		case v.State != wire.SeatIdle || !open:
-			a.offers.withdraw(seat)
-		case !a.offers.complete(seat):
-			a.offers.withdraw(seat)
+		case v.State == wire.SeatIdle && open:
 			if err := a.offers.make(seat); err != nil {
 				all = false
 				a.cfg.Log.Warn().Err(err).Int("seat", seat).Msg("seat not offered")
 			}
+		case v.State != wire.SeatClaimed || !open:
+			a.offers.withdraw(seat)
 		}
 	}
 	return all
 }
 
-// Release aborts the conversation of a call and reports whether it ended without
-// an assignment: then the seat is free. False means that there is none, or that
-// its seat was assigned in this very moment: the release is the bot's to carry
-// out. It waits at most until ctx ends.
-func (a *Answerer) Release(ctx context.Context, callID string) bool {
-	ask := releaseAsk{callID: callID, found: make(chan *talk, 1)}
-	select {
-	case a.release <- ask:
-	case <-ctx.Done():
-		return false
+// stop takes no ask any more, ends the conversations and waits for the warm-ups.
+func (a *Answerer) stop() {
+	for seat := range a.offers.bySeat {
+		a.offers.withdraw(seat)
 	}
-	t := <-ask.found
-	if t == nil {
-		return false
+	a.mu.Lock()
+	a.stopped = true
+	talks := slices.Collect(maps.Values(a.talks))
+	a.mu.Unlock()
+	for _, t := range talks {
+		t.end(ErrStopped)
 	}
-	t.tell(ErrReleased)
-	select {
-	case <-t.over:
-		return !t.assigned
-	case <-ctx.Done():
-		return false
-	}
+	a.running.Wait()
 }
 
-func (a *Answerer) find(callID string) *talk {
+// Release ends the conversation of a call and reports whether it did: then the
+// seat is free. False means that there is none, or that its seat is assigned:
+// the release is the bot's to carry out.
+func (a *Answerer) Release(callID string) bool {
+	a.mu.Lock()
+	var found *talk
 	for _, t := range a.talks {
 		if t.req.CallID == callID {
-			return t
+			found = t
+			break
 		}
 	}
-	return nil
+	a.mu.Unlock()
+	return found != nil && found.end(ErrReleased)
 }
 
-// answer decides about one ask. The order of the questions is DESIGN section 4's.
-func (a *Answerer) answer(ctx context.Context, m *nats.Msg) {
-	prefer := a.offers.used(m.Sub)
+// answer decides about one ask, with the seat whose offer it came by or -1.
+func (a *Answerer) answer(m *nats.Msg, prefer int) {
 	if m.Reply == "" {
 		return // nobody to answer: a publish by mistake
 	}
 	req, err := wire.Decode[wire.ClaimRequest](m.Data)
 	if err != nil {
-		a.reply(m.Reply, "", &wire.Reply{Status: wire.Rejected, ClaimID: orUnknown(req.ClaimID), Code: "bad_request", Detail: err.Error()})
+		a.reply(m.Reply, "", &wire.Reply{Status: wire.Rejected, ClaimID: "unknown", Code: "bad_request", Detail: err.Error()})
 		return
 	}
-	a.forgetEnded()
-	if t := a.talks[req.ClaimID]; t != nil { // asked again: the same answer, to the new inbox
+	t, fresh, refusal := a.decide(req, m.Reply, prefer)
+	switch {
+	case refusal != nil:
+		refusal.ClaimID = req.ClaimID
+		a.reply(m.Reply, "", refusal)
+	case t == nil: // stopped
+	case fresh:
+		t.begin()
+	default:
 		t.again(m.Reply)
-		return
 	}
-	for _, t := range a.kept {
-		if _, held := a.seats.Holds(t.seat, req.ClaimID); held && t.req.ClaimID == req.ClaimID {
-			t.repeat(m.Reply)
-			return
-		}
-	}
-	refuse := func(r *wire.Reply) {
-		r.ClaimID = req.ClaimID
-		a.reply(m.Reply, "", r)
+}
+
+// decide asks the questions in DESIGN section 4's order and takes the seat, in
+// one step. It returns the claim's conversation, fresh or not, or a refusal.
+func (a *Answerer) decide(req wire.ClaimRequest, to string, prefer int) (t *talk, fresh bool, refusal *wire.Reply) {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	if t := a.talkOf(req.ClaimID); t != nil {
+		return t, false, nil
 	}
 	if r := a.bot.Closed(); r != nil {
-		refuse(r)
-		return
+		return nil, false, r
 	}
 	session, r := a.bot.Begin(req)
 	if r != nil {
-		refuse(r)
-		return
+		return nil, false, r
 	}
-	seat, _, ok := a.seats.Take(time.Now(), req.ClaimID, req.CallID, prefer)
-	if !ok {
+	seat, again, ok := a.seats.Take(time.Now(), req.ClaimID, req.CallID, prefer)
+	if !ok || again { // again: its last conversation is just ending
 		session.Drop(ErrBusy)
-		refuse(a.busy())
-		return
+		return nil, false, a.busy()
+	}
+	t = newTalk(a, req, seat, session, to)
+	if !a.add(t) {
+		a.seats.Move(time.Now(), seat, req.ClaimID, wire.SeatIdle)
+		session.Drop(ErrStopped)
+		return nil, false, nil
+	}
+	return t, true, nil
+}
+
+// talkOf is the conversation of a claim that still has its seat.
+func (a *Answerer) talkOf(claimID string) *talk {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.talks[claimID]
+	if t == nil {
+		return nil
+	}
+	if _, held := a.seats.Holds(t.seat, claimID); !held {
+		return nil
+	}
+	return t
+}
+
+// add notes a new conversation; what its seat had before is forgotten. It refuses
+// after the stop.
+func (a *Answerer) add(t *talk) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped {
+		return false
+	}
+	if old := a.bySeat[t.seat]; old != nil {
+		a.forgetLocked(old)
 	}
 	a.next++
-	t := &talk{a: a, req: req, seat: seat, session: session, token: strconv.FormatUint(a.next, 36), to: m.Reply,
-		said: make(chan error, 4), more: make(chan string, 4), over: make(chan struct{})}
-	a.talks[req.ClaimID], a.byReply[t.token] = t, t
-	t.reply(&wire.Reply{Status: wire.Accepted})
-	a.running.Go(func() { t.run(ctx) })
+	t.token = strconv.FormatUint(a.next, 36)
+	a.talks[t.req.ClaimID], a.byReply[t.token], a.bySeat[t.seat] = t, t, t
+	return true
+}
+
+func (a *Answerer) forget(t *talk) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forgetLocked(t)
+}
+
+func (a *Answerer) forgetLocked(t *talk) {
+	if a.talks[t.req.ClaimID] == t {
+		delete(a.talks, t.req.ClaimID)
+	}
+	delete(a.byReply, t.token)
+	if a.bySeat[t.seat] == t {
+		delete(a.bySeat, t.seat)
+	}
 }
 
 func (a *Answerer) busy() *wire.Reply {
@@ -312,12 +337,14 @@ func (a *Answerer) busy() *wire.Reply {
 
 // control hands an asker's word to its conversation.
 func (a *Answerer) control(m *nats.Msg) {
+	a.mu.Lock()
 	t := a.byReply[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]]
+	a.mu.Unlock()
 	if t == nil {
 		return // over already
 	}
 	if noResponders(m) {
-		t.tell(ErrAskerGone)
+		t.end(ErrAskerGone)
 		return
 	}
 	c, err := wire.Decode[wire.Control](m.Data)
@@ -326,40 +353,11 @@ func (a *Answerer) control(m *nats.Msg) {
 	}
 	switch c.Say {
 	case wire.Confirm:
-		t.tell(errConfirmed)
+		t.confirm()
 	case wire.Ack:
-		t.tell(errAcked)
+		t.ack()
 	case wire.Withdraw:
-		t.tell(ErrWithdrawn)
-	}
-}
-
-// forgetEnded forgets the conversations that are over by now.
-func (a *Answerer) forgetEnded() {
-	for {
-		select {
-		case t := <-a.ended:
-			a.forget(t)
-		default:
-			return
-		}
-	}
-}
-
-func (a *Answerer) forget(t *talk) {
-	delete(a.talks, t.req.ClaimID)
-	delete(a.byReply, t.token)
-	if !t.assigned {
-		return
-	}
-	a.kept[t.seat] = t
-	for {
-		select {
-		case to := <-t.more: // asked again in the moment it was assigned
-			t.repeat(to)
-		default:
-			return
-		}
+		t.end(ErrWithdrawn)
 	}
 }
 
@@ -382,11 +380,4 @@ func (a *Answerer) reply(to, back string, r *wire.Reply) {
 
 func noResponders(m *nats.Msg) bool {
 	return len(m.Data) == 0 && m.Header != nil && m.Header.Get("Status") == "503"
-}
-
-func orUnknown(id string) string {
-	if wire.CheckToken(id) != nil {
-		return "unknown"
-	}
-	return id
 }

@@ -21,6 +21,7 @@ const (
 	ReadyIn       = 10 * time.Second       // from the request to ready
 	Repeats       = 4                      // further asks in one phase
 	WarmFailures  = 2                      // failed warm-ups in one claim
+	confirmAfter  = 20 * time.Millisecond  // from accepted: a bot with nothing to warm up is ready before, and gets an ack only
 	confirmEvery  = 500 * time.Millisecond // confirm again: it meets "no responders" when the bot died
 	pauseSpread   = 0.2                    // the pause is jittered by ± 20 %
 	inboxPerClaim = 64                     // messages of one claim not yet looked at; more are dropped, the windows decide

@@ -204,9 +204,8 @@ func (c *asking) listen(ctx context.Context, begun time.Time, deaths string) (en
 			case h.reply.Status == wire.Accepted:
 				if c.took == nil {
 					c.took = &h
-					c.a.sayFrom(h, wire.Confirm, deaths)
 					window = time.After(time.Until(begun.Add(c.req.ReadyMS.Duration())))
-					again = time.After(confirmEvery)
+					again = time.After(confirmAfter)
 				}
 			case h.reply.Status == wire.Ready:
 				c.took = &h

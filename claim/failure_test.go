@@ -273,7 +273,7 @@ func TestWarmupFails(t *testing.T) {
 		{"with one bot only", warms(bad), claim.CodeWarmupFailed, nil, 0}, // who may be back, or not yet, for the second ask
 		{"twice, then no third bot is tried", warms(bad, bad, bad), claim.CodeWarmupFailed, []string{"pool failed", "pool failed"}, 0},
 		{"the call's own fault: no other bot is tried", warms(flow, flow), "flow_not_found", []string{"pool rejected"}, 0},
-		{"over its budget of 8 s: the bot fails first and says why", warms(hang), claim.CodeWarmupFailed, []string{"pool failed", "pool failed"}, 16 * time.Second},
+		{"over its budget of 8 s: the bot fails first and says why", warms(hang), claim.CodeWarmupFailed, nil, 16 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			natstest.Bubble(t, func(t *testing.T) {
@@ -341,11 +341,11 @@ func TestReleaseDuringWarmup(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		if b.answer.Release(t.Context(), "c9") {
+		if b.answer.Release("c9") {
 			t.Error("released a call that is not here")
 		}
 		b.quick()
-		if !b.answer.Release(t.Context(), "c1") {
+		if !b.answer.Release("c1") {
 			t.Error("not released")
 		}
 		<-done // the asker takes the failure for what it is and asks one more bot: the same one, idle again

@@ -3,6 +3,7 @@ package claim
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -13,15 +14,18 @@ import (
 // seat, each good for one request. Owned by the goroutine of [Answerer.Run].
 type offers struct {
 	nc       *nats.Conn
-	subjects [2]string // pool, region
-	asks     chan *nats.Msg
-	bySeat   map[int]*pair // seat → its offers that are out
-	bySub    map[*nats.Subscription]int
+	subjects [2]string                   // pool, region
+	asked    func(m *nats.Msg, seat int) // on the subscription's own goroutine
+	bySeat   map[int]*pair               // seat → its offers that are out
 }
 
-type pair [2]*nats.Subscription
+// pair is one seat's two offers.
+type pair [2]struct {
+	sub  *nats.Subscription
+	used *atomic.Bool // it has delivered its one request
+}
 
-func newOffers(nc *nats.Conn, region, pool string, asks chan *nats.Msg) (*offers, error) {
+func newOffers(nc *nats.Conn, region, pool string, asked func(*nats.Msg, int)) (*offers, error) {
 	p, err := wire.ClaimPool(region, pool)
 	if err != nil {
 		return nil, fmt.Errorf("claim: pool: %w", err)
@@ -30,21 +34,30 @@ func newOffers(nc *nats.Conn, region, pool string, asks chan *nats.Msg) (*offers
 	if err != nil {
 		return nil, fmt.Errorf("claim: region: %w", err)
 	}
-	return &offers{nc: nc, subjects: [2]string{p, r}, asks: asks, bySeat: map[int]*pair{}, bySub: map[*nats.Subscription]int{}}, nil
+	return &offers{nc: nc, subjects: [2]string{p, r}, asked: asked, bySeat: map[int]*pair{}}, nil
 }
 
-// make offers a seat on both subjects.
+// make offers a seat on both subjects, unless it is.
 func (o *offers) make(seat int) error {
-	if o.bySeat[seat] != nil {
-		return nil
+	if p := o.bySeat[seat]; p != nil {
+		if !p[0].used.Load() && !p[1].used.Load() {
+			return nil
+		}
+		o.withdraw(seat)
 	}
 	p := &pair{}
 	o.bySeat[seat] = p
 	for i, subj := range o.subjects {
-		sub, err := o.nc.ChanQueueSubscribe(subj, wire.IdleGroup, o.asks)
+		used := new(atomic.Bool)
+		p[i].used = used
+		// Not ChanQueueSubscribe: nats.go 1.55 reads a channel subscription's limit
+		// without its lock while AutoUnsubscribe writes it.
+		sub, err := o.nc.QueueSubscribe(subj, wire.IdleGroup, func(m *nats.Msg) {
+			used.Store(true)
+			o.asked(m, seat)
+		})
 		if err == nil {
-			p[i] = sub
-			o.bySub[sub] = seat
+			p[i].sub = sub
 			err = sub.AutoUnsubscribe(1)
 		}
 		if err != nil {
@@ -55,24 +68,6 @@ func (o *offers) make(seat int) error {
 	return nil
 }
 
-// used notes that an offer has delivered its one request and says whose it was;
-// -1 when it was withdrawn before.
-func (o *offers) used(sub *nats.Subscription) int {
-	seat, ok := o.bySub[sub]
-	if !ok {
-		return -1
-	}
-	delete(o.bySub, sub)
-	_ = sub.Unsubscribe() // the server has removed it; this frees the client's side
-	p := o.bySeat[seat]
-	for i := range p {
-		if p[i] == sub {
-			p[i] = nil
-		}
-	}
-	return seat
-}
-
 // withdraw takes a seat's offers back. Requests that are already on their way
 // still arrive and find the seat taken.
 func (o *offers) withdraw(seat int) {
@@ -81,19 +76,12 @@ func (o *offers) withdraw(seat int) {
 		return
 	}
 	delete(o.bySeat, seat)
-	for _, sub := range p {
-		if sub == nil {
-			continue
+	for i := range p {
+		if p[i].sub == nil || p[i].used.Load() {
+			continue // never made, or removed by the server and the client already
 		}
-		delete(o.bySub, sub)
-		if err := sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			_ = sub.Unsubscribe()
+		if err := p[i].sub.Drain(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			_ = p[i].sub.Unsubscribe()
 		}
 	}
-}
-
-// complete reports whether both of a seat's offers are out.
-func (o *offers) complete(seat int) bool {
-	p := o.bySeat[seat]
-	return p != nil && p[0] != nil && p[1] != nil
 }

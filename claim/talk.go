@@ -3,178 +3,184 @@ package claim
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"dibs/wire"
 )
 
-// talk is one conversation, from accepted to assigned or dropped. Its goroutine
-// is the only one that moves the seat in that time.
+// talk is one conversation, from accepted to assigned or ended. It has no
+// goroutine of its own: the asker's words, its timers and the end of the warm-up
+// each do their step under mu. Until it is over it alone moves the seat.
 type talk struct {
 	a       *Answerer
 	req     wire.ClaimRequest
 	seat    int
 	session Session
-	token   string // last token of the inbox this conversation hears on
+	to      string // where the first ask is answered
+	token   string // last token of the inbox on which the asker is heard
+	begun   time.Time
+	warming context.Context // of Warm; ends with the reason
+	abort   context.CancelCauseFunc
 
-	said chan error    // the asker's words, as causes; never blocks the answerer
-	more chan string   // further inboxes that asked for the same claim
-	over chan struct{} // closed at the end; assigned is final then
-
-	// owned by the talk's goroutine once it runs
-	to       string
-	ready    *wire.Reply
-	assigned bool
+	mu        sync.Mutex
+	over      bool
+	warm      bool // Warm runs: whoever ends the talk leaves the Drop to it
+	confirmed bool
+	ready     *wire.Reply
+	deadline  *time.Timer // for confirm, then for ack
 }
 
-// The two words that are no ends.
-var (
-	errConfirmed = errors.New("confirmed")
-	errAcked     = errors.New("acked")
-)
+func newTalk(a *Answerer, req wire.ClaimRequest, seat int, session Session, to string) *talk {
+	t := &talk{a: a, req: req, seat: seat, session: session, to: to, begun: time.Now(), warm: true}
+	t.warming, t.abort = context.WithCancelCause(context.Background())
+	return t
+}
 
-// tell passes a word on. A flood of words loses the later ones, never the seat,
-// because the deadlines stand.
-func (t *talk) tell(word error) {
-	select {
-	case t.said <- word:
-	default:
+// begin says accepted and starts the warm-up.
+func (t *talk) begin() {
+	t.reply(t.to, &wire.Reply{Status: wire.Accepted})
+	t.mu.Lock()
+	if !t.over {
+		t.deadline = time.AfterFunc(t.a.cfg.ConfirmIn, t.unconfirmed)
 	}
+	t.mu.Unlock()
+	t.a.running.Go(t.prepare)
 }
 
-// again answers a repeated ask, from a new inbox, with what was answered before.
+// prepare warms up, within the bot's budget and well within the asker's window,
+// so that the bot fails first and says why.
+func (t *talk) prepare() {
+	window := t.req.ReadyMS.Duration()
+	late := time.AfterFunc(min(t.a.cfg.WarmIn, max(window-time.Second, window/2)), func() { t.end(ErrLate) })
+	r, err := t.session.Warm(t.warming, t.seat)
+	late.Stop()
+	t.mu.Lock()
+	t.warm = false
+	if t.over {
+		t.mu.Unlock()
+		t.session.Drop(context.Cause(t.warming))
+		return
+	}
+	if err != nil {
+		t.mu.Unlock()
+		t.end(err)
+		return
+	}
+	t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatAssigned)
+	r.Status, r.Warmup.TotalMS = wire.Ready, wire.ToMillis(time.Since(t.begun))
+	t.ready = &r
+	t.deadline.Stop()
+	t.deadline = time.AfterFunc(t.a.cfg.AckIn, t.unacked)
+	t.mu.Unlock()
+	t.reply(t.to, &r)
+}
+
+// again answers a repeated ask, from a new inbox, with what was said before.
 func (t *talk) again(to string) {
-	select {
-	case t.more <- to:
-	default:
+	t.mu.Lock()
+	ready := t.ready
+	t.mu.Unlock()
+	t.reply(to, &wire.Reply{Status: wire.Accepted})
+	if ready != nil {
+		t.reply(to, ready)
 	}
 }
 
-// repeat says once more what was said so far. After the end of the talk's
-// goroutine only the answerer calls it.
-func (t *talk) repeat(to string) {
-	t.to = to
-	t.reply(&wire.Reply{Status: wire.Accepted})
-	if t.ready != nil {
-		t.reply(t.ready)
+func (t *talk) reply(to string, r *wire.Reply) {
+	out := *r
+	out.ClaimID, out.Seat = t.req.ClaimID, t.seat
+	t.a.reply(to, t.a.inbox+"."+t.token, &out)
+}
+
+func (t *talk) confirm() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over && !t.confirmed {
+		t.confirmed = true
+		t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatWarming)
 	}
 }
 
-func (t *talk) reply(r *wire.Reply) {
-	r.ClaimID, r.Seat = t.req.ClaimID, t.seat
-	t.a.reply(t.to, t.a.inbox+"."+t.token, r)
-}
-
-type warmed struct {
-	reply wire.Reply
-	err   error
-}
-
-func (t *talk) run(ctx context.Context) {
-	cfg := &t.a.cfg
-	begun := time.Now()
-	budget := min(cfg.WarmIn, max(t.req.ReadyMS.Duration()-time.Second, t.req.ReadyMS.Duration()/2))
-	warming, abort := context.WithCancelCause(ctx)
-	late := time.AfterFunc(budget, func() { abort(ErrLate) })
-	defer late.Stop()
-	done := make(chan warmed, 1)
-	go func() {
-		r, err := t.session.Warm(warming, t.seat)
-		done <- warmed{r, err}
-	}()
-
-	confirm := time.NewTimer(cfg.ConfirmIn)
-	defer confirm.Stop()
-	var ack <-chan time.Time
-	confirmed := false
-	var end error
-	for end == nil {
-		select {
-		case <-warming.Done():
-			end = context.Cause(warming)
-		case <-confirm.C:
-			if !confirmed && t.ready == nil {
-				end = ErrUnconfirmed
-			}
-		case <-ack:
-			// Media may have come while the ack was lost: then somebody is there.
-			if state, held := t.a.seats.Holds(t.seat, t.req.ClaimID); held && state == wire.SeatLive {
-				t.handOver()
-				return
-			}
-			end = ErrNoAck
-		case to := <-t.more:
-			t.repeat(to)
-		case word := <-t.said:
-			switch word {
-			case errConfirmed:
-				confirmed = true
-				t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatWarming)
-			case errAcked:
-				if t.ready != nil {
-					t.handOver()
-					return
-				}
-			default:
-				end = word
-			}
-		case w := <-done:
-			late.Stop()
-			done = nil
-			if w.err != nil {
-				if end = context.Cause(warming); end == nil {
-					end = w.err
-				}
-				break
-			}
-			t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatAssigned)
-			r := w.reply
-			r.Status, r.Warmup.TotalMS = wire.Ready, wire.ToMillis(time.Since(begun))
-			t.ready = &r
-			t.reply(t.ready)
-			ack = time.After(cfg.AckIn)
-		}
+func (t *talk) unconfirmed() {
+	t.mu.Lock()
+	late := !t.confirmed && t.ready == nil
+	t.mu.Unlock()
+	if late {
+		t.end(ErrUnconfirmed)
 	}
-	t.fail(end, time.Since(begun))
-	abort(end)
-	// Ended first: whoever is asked by the offer that follows must not find this
-	// conversation any more.
-	t.a.ended <- t
-	t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatIdle)
-	close(t.over)
-	if done != nil {
-		<-done // the seat is free already; only the session's own tidying waits for Warm
-	}
-	t.session.Drop(end)
 }
 
-func (t *talk) handOver() {
-	t.assigned = true
+// ack hands the seat over to the session.
+func (t *talk) ack() {
+	t.mu.Lock()
+	if t.over || t.ready == nil {
+		t.mu.Unlock()
+		return
+	}
+	t.over = true
+	t.deadline.Stop()
+	t.mu.Unlock()
+	t.abort(nil)
 	t.session.Assigned()
-	t.a.ended <- t
-	close(t.over)
+}
+
+func (t *talk) unacked() {
+	// Media may have come while the ack was lost: then somebody is there.
+	if state, held := t.a.seats.Holds(t.seat, t.req.ClaimID); held && state == wire.SeatLive {
+		t.ack()
+		return
+	}
+	t.end(ErrNoAck)
+}
+
+// end ends the conversation without an assignment, whatever it was doing, and
+// reports whether it did: false when it was over already. The seat is idle when
+// it returns; what the session still has to tidy up waits for nobody.
+func (t *talk) end(cause error) bool {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return false
+	}
+	t.over = true
+	warm := t.warm
+	if t.deadline != nil {
+		t.deadline.Stop()
+	}
+	t.mu.Unlock()
+	// Forgotten first: whoever is asked by the offer that follows must not find
+	// this conversation any more.
+	t.a.forget(t)
+	t.abort(cause)
+	t.fail(cause)
+	t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatIdle)
+	if !warm {
+		t.session.Drop(cause)
+	}
+	return true
 }
 
 // fail tells the asker that it gets nothing, when it is still there to hear it.
-func (t *talk) fail(end error, took time.Duration) {
-	r := wire.Reply{Status: wire.Failed, Warmup: wire.Warmup{TotalMS: wire.ToMillis(took)}}
-	f, told := errors.AsType[*Failure](end)
+func (t *talk) fail(cause error) {
+	r := wire.Reply{Status: wire.Failed, Warmup: wire.Warmup{TotalMS: wire.ToMillis(time.Since(t.begun))}}
+	f, told := errors.AsType[*Failure](cause)
 	switch {
 	case told:
 		r.Code, r.Detail, r.Warmup.Steps = f.Code, f.Detail, f.Steps
 		if f.CallsFault {
 			r.Status = wire.Rejected
 		}
-	case errors.Is(end, ErrLate):
+	case errors.Is(cause, ErrLate):
 		r.Code, r.Detail = "warmup_timeout", "warm-up over its budget"
-	case errors.Is(end, ErrStopped):
+	case errors.Is(cause, ErrStopped):
 		r.Code, r.Detail = "draining", "the bot stops"
-	case errors.Is(end, ErrReleased):
+	case errors.Is(cause, ErrReleased):
 		r.Code, r.Detail = "released", "released before it was ready"
-	case errors.Is(end, ErrWithdrawn), errors.Is(end, ErrAskerGone), errors.Is(end, ErrNoAck), errors.Is(end, ErrUnconfirmed):
+	case errors.Is(cause, ErrWithdrawn), errors.Is(cause, ErrAskerGone), errors.Is(cause, ErrNoAck), errors.Is(cause, ErrUnconfirmed):
 		return // nobody listens
 	default:
-		r.Code, r.Detail = "warmup_failed", end.Error()
+		r.Code, r.Detail = "warmup_failed", cause.Error()
 	}
-	t.reply(&r)
+	t.reply(t.to, &r)
 }
