@@ -142,11 +142,12 @@ func TestEnds(t *testing.T) {
 		{name: "talk returns", do: started(loose), call: Call{Talk: func(context.Context, *Stream) error { return nil }}, want: HungUp, status: polite},
 		{name: "talk fails", do: started(loose), call: Call{Talk: func(context.Context, *Stream) error { return io.ErrNoProgress }}, want: TalkError, status: polite},
 		{name: "talk panics", do: started(loose), call: Call{Talk: func(context.Context, *Stream) error { panic("oh") }}, want: TalkError, status: polite},
-		{name: "too long", do: started(loose), call: Call{MaxCall: 50 * time.Millisecond}, want: MaxCall, status: polite},
+		{name: "too long", do: started(loose), call: Call{MaxCall: time.Second}, want: MaxCall, status: polite},
 		{name: "silence", do: started(loose), cfg: Config{Idle: 50 * time.Millisecond}, want: TimeoutIdle, status: policy},
-		{name: "no start", do: loose, cfg: Config{Handshake: 50 * time.Millisecond}, want: TimeoutStart, status: policy},
-		{name: "2 MB", do: started(says(`{"event":"media","media":{"payload":"` + strings.Repeat("A", 2<<20) + `"}}`)), want: TooLarge, status: websocket.StatusMessageTooBig},
-		{name: "2 MB before start", do: says(strings.Repeat(" ", 2<<20)), want: TooLarge, status: websocket.StatusMessageTooBig},
+		{name: "no start", do: loose, cfg: Config{Handshake: time.Second}, want: TimeoutStart, status: policy},
+		{name: "2 MB", do: started(says(`{"event":"media","media":{"payload":"` + strings.Repeat("A", 2<<20) + `"}}`)), want: TooLarge},
+		{name: "a byte too much", do: started(says(strings.Repeat(" ", 64<<10+1))), want: TooLarge, status: websocket.StatusMessageTooBig},
+		{name: "2 MB before start", do: says(strings.Repeat(" ", 2<<20)), want: TooLarge},
 		{name: "binary", do: started(func(c *carrier, _ *Server) { c.write(websocket.MessageBinary, []byte{1}) }), want: Malformed, status: policy},
 		{name: "no JSON", do: started(says(`{"event":`)), want: Malformed, status: policy},
 		{name: "empty message", do: started(says("")), want: Malformed, status: policy},
@@ -325,7 +326,7 @@ func TestTokenRace(t *testing.T) {
 
 // Half an HTTP request is cut off, and the token still good.
 func TestHalfRequest(t *testing.T) {
-	s, url := serve(t, Config{Handshake: 100 * time.Millisecond})
+	s, url := serve(t, Config{Handshake: 300 * time.Millisecond})
 	path, ended := open(t, s, Call{ID: "call"})
 	for _, half := range []string{"", "GET " + path, "GET " + path + " HTTP/1.1\r\nHost: bot\r\nUpgrade: websocket\r\n"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -333,13 +334,11 @@ func TestHalfRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := io.WriteString(conn, half); err != nil {
-			t.Fatal(err)
-		}
+		io.WriteString(conn, half)
 		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+		if _, err := io.Copy(io.Discard, conn); isTimeout(err) {
 			t.Errorf("after %q the connection stays", half)
 		}
 	}
@@ -388,7 +387,7 @@ func TestRawPeers(t *testing.T) {
 		{name: "unknown opcode", send: "\x83\x80\x00\x00\x00\x00", want: Malformed},
 		{name: "half a frame, then silence", cfg: Config{Idle: 50 * time.Millisecond}, send: "\x81\xfe\x01\x00\x00\x00\x00\x00{", want: TimeoutIdle},
 		{
-			name: "takes nothing", cfg: Config{Write: 50 * time.Millisecond}, want: WriteTimeout,
+			name: "takes nothing", cfg: Config{Write: 500 * time.Millisecond}, want: WriteTimeout,
 			talk: func(ctx context.Context, st *Stream) error {
 				for {
 					if err := st.Send(ctx, audio.Silence(audio.Rate)); err != nil {
