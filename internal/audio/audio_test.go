@@ -255,12 +255,24 @@ func TestDetector(t *testing.T) {
 		f := 300 + 3000*float64(i)/float64(len(sweep))
 		sweep[i] = int16(12000 * math.Sin(2*math.Pi*f*float64(i)/Rate))
 	}
+	// A gliding vowel: many harmonics, of which two may well be a row and a column.
+	voice, phase := make([]int16, 60*Rate), 0.0
+	for i := range voice {
+		at := float64(i) / Rate
+		phase += 2 * math.Pi * (160 + 70*math.Sin(at*1.3) + 10*math.Sin(at*17)) / Rate
+		var v float64
+		for k := 1.0; k < 16; k++ {
+			v += math.Sin(k*phase+k*k) / k * (1.2 + math.Sin(at*2.1+k))
+		}
+		voice[i] = sample(4000 * v)
+	}
 	for _, tc := range []struct {
 		name string
 		pcm  []int16
 		want string
 	}{
 		{"nothing", nil, ""},
+		{"a vowel", voice, ""},
 		{"silence", pause(time.Second), ""},
 		{"hiss", noisy(pause(20*time.Second), 4000, r), ""},
 		{"one tone", Tone([]float64{770}, time.Second, 0.5), ""},
