@@ -59,8 +59,7 @@ func TestPaperExamples(t *testing.T) {
 
 // fields are the names of what travels of a struct, with dots and [].
 func fields(typ reflect.Type, prefix string) (names []string) {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		name, ft := prefix+tag, f.Type
 		switch {
