@@ -49,15 +49,17 @@ var mayImport = map[string][]string{
 	"dispatch": join(l0, l1, []string{"internal/leader"}),
 	"server":   join(l0, l1, []string{"dispatch"}),
 
-	"bot":     {"wire", "call", "pool", "claim", "capacity", "warmup", "breaker", "media", "internal/audio"},
-	"backend": join(l0, l1, []string{"dispatch", "server", "internal/leader"}),
+	"bot":     {"wire", "call", "pool", "claim", "capacity", "warmup", "breaker", "media", "internal/audio", "internal/connect"},
+	"backend": join(l0, l1, []string{"dispatch", "server", "internal/leader", "internal/connect"}),
 
-	"cmd/backend": {"backend"},
-	"cmd/bot":     {"bot"},
-	"cmd/edge":    {"edge"},
-	"cmd/dibs":    join(l0, l1, []string{"backend", "bot", "dispatch", "server", "internal/natsd", "internal/audio"}),
+	"cmd/backend": {"backend", "internal/connect", "internal/program"},
+	"cmd/bot":     {"bot", "internal/connect", "internal/program"},
+	"cmd/edge":    {"edge", "internal/connect", "internal/program"},
+	"cmd/dibs":    join(l0, l1, []string{"backend", "bot", "dispatch", "server", "internal/natsd", "internal/audio", "internal/connect", "internal/program"}),
 
 	"internal/audio":    {},
+	"internal/connect":  {},
+	"internal/program":  {"internal/connect"},
 	"internal/leader":   {"wire"},
 	"internal/natsd":    {},
 	"internal/natstest": {"internal/natsd"},
@@ -72,10 +74,11 @@ var anything = []string{"sim", "bench", "examples"}
 // helpTests are the packages that any test may import.
 var helpTests = []string{"internal/natstest", "internal/natsd", "internal/audio", "carrier/carriertest"}
 
-// testsMayImport are the neighbours that a package's tests need besides: seats
-// are given to claims, and a claim is only worth a test with real seats.
+// testsMayImport are the neighbours that a package's tests need besides: a claim
+// is only worth a test with real seats, a carrier with a carrier that rings.
 var testsMayImport = map[string][]string{
-	"claim": {"pool"},
+	"claim":          {"pool"},
+	"carrier/twilio": {"carrier/simcarrier"},
 }
 
 // onlyIn says where a dependency may be imported in what is built, tests aside.
@@ -83,7 +86,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/nats-server":   {"internal/natsd", "internal/natstest", "internal/leader", "cmd/dibs"},
 	"github.com/sony/gobreaker":        {"breaker"},
 	"k8s.io":                           {"kube"},
-	"github.com/alecthomas/kong":       {"cmd/backend", "cmd/bot", "cmd/edge", "cmd/dibs"},
+	"github.com/alecthomas/kong":       {"cmd/backend", "cmd/bot", "cmd/edge", "cmd/dibs", "internal/program"},
 	"github.com/danielgtaylor/huma":    {"server"},
 	"pgregory.net/rapid":               {},
 	"github.com/google/go-cmp":         {},
