@@ -18,12 +18,15 @@ type Carrier interface {
 	Place(ctx context.Context, d Dial) (Placed, error)
 
 	// Cancel stops a call that is not answered yet; Hangup ends it in any state.
-	// A call that has already ended is success for both.
+	// A call that has already ended is success for both. Cancel leaves an answered
+	// call alone and says [ErrAnswered]. Other errors are an [*Error].
 	Cancel(ctx context.Context, id string) error
 	Hangup(ctx context.Context, id string) error
 
-	// Find looks calls up. It answers an empty list only when the carrier said
-	// that there is none.
+	// Find looks calls up, newest first. It answers an empty list only when the
+	// carrier said that there is none; an error is an [*Error] and says nothing of
+	// the call. By numbers it may also answer a call that began a few seconds before
+	// StartedSince, because two clocks are compared: leave out ids you know.
 	Find(ctx context.Context, q Query) ([]Found, error)
 
 	// Event authenticates a status webhook and reads it. The body is bounded. The
@@ -36,7 +39,8 @@ type Dial struct {
 	Attempt   string // our id of this dial; goes up, never comes back
 	To, From  string // E.164
 	Media     Media
-	StatusURL string        // where status events go; carries the attempt id in its path
+	NextURL   string        // asked what to do when the media socket closes and the call is still on; empty: the call ends
+	StatusURL string        // where status events go; carries the attempt id as the last element of its path
 	Ring      time.Duration // give up ringing after this; 0: the carrier's default
 	MaxCall   time.Duration // hard cap of the call's length, enforced by the carrier too; 0: none
 }
@@ -53,11 +57,11 @@ type Placed struct {
 	Status Status
 }
 
-// Query finds calls: by ID, or by the numbers and a lower bound of the start.
+// Query finds calls: by ID alone, or by the numbers and a lower bound of the start.
 type Query struct {
 	ID           string
-	To, From     string
-	StartedSince time.Time
+	To, From     string    // E.164; To is required without an ID, an empty From is any
+	StartedSince time.Time // required without an ID
 }
 
 // Found is a call as the carrier knows it.

@@ -43,6 +43,9 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrAnswered is why Cancel did nothing: somebody has picked up. Hangup still ends the call.
+var ErrAnswered = errors.New("carrier: the call is answered already")
+
 // VerdictOf is the verdict of err: that of an [*Error], "" for nil, and Unknown
 // for anything else, because what cannot be known must not be dialled again.
 func VerdictOf(err error) Verdict {
