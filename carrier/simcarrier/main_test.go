@@ -56,6 +56,7 @@ func start(t testing.TB, cfg simcarrier.Config) *simcarrier.Server {
 		cancel()
 		wg.Wait()
 	})
+	<-s.Running()
 	return s
 }
 

@@ -107,6 +107,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
+// Running is closed when Run has begun; from then on calls can be made.
+func (s *Server) Running() <-chan struct{} { return s.running }
+
 // closing is how long a request that is being answered may go on after the end.
 const closing = time.Second
 
