@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -72,8 +73,38 @@ type Minute struct {
 	FirstAudioP95MS Millis `json:"first_audio_p95_ms,omitempty"`
 }
 
-// MaxSeats is the most seats one bot can announce in a beat of 64 KiB.
-const MaxSeats = 512
+// What a beat may hold. Together they are chosen so that the longest beat there
+// can be fits into [MaxMessage]: a bot never vanishes because it has much to say.
+const (
+	MaxSeats = 256 // seats of one bot
+	MaxFlows = 32  // flow ids in one beat
+	MaxWord  = 128 // bytes of a flow id or a revision: printable ASCII without space, quote and backslash
+	MaxName  = 253 // bytes of a pod's, namespace's or node's name, of the same characters
+	MaxNote  = 200 // bytes of a text for people
+
+	maxState     = 16 // bytes of a state
+	maxProtocols = 16
+)
+
+// word reports whether s has at most so many bytes, none of which JSON escapes.
+func word(field, s string, most int) error {
+	if len(s) > most {
+		return fmt.Errorf("%s: %d bytes, at most %d", field, len(s), most)
+	}
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
+			return fmt.Errorf("%s: not printable ASCII without space, quote and backslash", field)
+		}
+	}
+	return nil
+}
+
+func note(field, s string) error {
+	if len(s) > MaxNote {
+		return fmt.Errorf("%s: %d bytes, at most %d", field, len(s), MaxNote)
+	}
+	return nil
+}
 
 func (b Beat) version() int { return b.V }
 
@@ -90,7 +121,42 @@ func (b Beat) Check() error {
 	if len(b.Seats) > MaxSeats {
 		return fmt.Errorf("seats: %d, at most %d", len(b.Seats), MaxSeats)
 	}
-	return nil
+	for i := range b.Seats {
+		if err := b.Seats[i].check(); err != nil {
+			return err
+		}
+	}
+	if len(b.Flows) > MaxFlows {
+		return fmt.Errorf("flows: %d, at most %d", len(b.Flows), MaxFlows)
+	}
+	for _, f := range b.Flows {
+		if err := word("flows", f, MaxWord); err != nil {
+			return err
+		}
+	}
+	if len(b.Protocols) > maxProtocols {
+		return fmt.Errorf("protocols: %d, at most %d", len(b.Protocols), maxProtocols)
+	}
+	return cmp.Or(
+		word("instance", b.Instance, MaxWord),
+		word("revision", b.Revision, MaxWord),
+		word("pod.name", b.Pod.Name, MaxName),
+		word("pod.namespace", b.Pod.Namespace, MaxName),
+		word("pod.node", b.Pod.Node, MaxName),
+		note("not_ready", b.NotReady),
+		b.Breaker.check(),
+		b.Minute.FirstAudioP95MS.age("minute.first_audio_p95_ms"),
+		b.UptimeMS.age("uptime_ms"),
+	)
+}
+
+func (s SeatView) check() error {
+	if s.CallID != "" {
+		if err := CheckToken(s.CallID); err != nil {
+			return fmt.Errorf("seats[].call_id: %w", err)
+		}
+	}
+	return cmp.Or(word("seats[].state", string(s.State), maxState), s.ForMS.age("seats[].for_ms"))
 }
 
 // Counts are the seats of a region or pool by what they can do now; they stand

@@ -1,17 +1,11 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
-
-// Duration is d as Go has it.
-func (d Millis) Duration() time.Duration { return time.Duration(d) * time.Millisecond }
-
-// ToMillis rounds down to whole milliseconds.
-func ToMillis(d time.Duration) Millis { return Millis(d / time.Millisecond) }
 
 // ClaimRequest asks one idle seat for one call. It is also what the bot knows of
 // the call afterwards, so it carries all that a bot may need to prepare.
@@ -98,15 +92,14 @@ func (r ClaimRequest) Check() error {
 	if r.ReadyMS == 0 {
 		return errors.New("ready_ms: missing")
 	}
-	for _, f := range []struct {
-		name string
-		ms   Millis
-	}{{"accept_ms", r.AcceptMS}, {"ready_ms", r.ReadyMS}, {"media_ms", r.MediaMS}, {"max_call_ms", r.MaxCallMS}, {"waited_ms", r.WaitedMS}} {
-		if err := f.ms.check(f.name); err != nil {
-			return err
-		}
-	}
-	return CheckMetadata(r.Metadata)
+	return cmp.Or(
+		r.AcceptMS.timeout("accept_ms"),
+		r.ReadyMS.timeout("ready_ms"),
+		r.MediaMS.timeout("media_ms"),
+		r.MaxCallMS.timeout("max_call_ms"),
+		r.WaitedMS.age("waited_ms"),
+		CheckMetadata(r.Metadata),
+	)
 }
 
 // Status is the kind of a [Reply]. A status this version does not know is kept
@@ -182,12 +175,30 @@ type BusyWith struct {
 	SinceMS Millis `json:"since_ms"`
 }
 
+func (b *BusyWith) check() error {
+	if b == nil {
+		return nil
+	}
+	return b.SinceMS.age("busy.since_ms")
+}
+
 // BreakerView is a breaker as others see it.
 type BreakerView struct {
 	State     string `json:"state"` // closed, open, half_open
 	Failures  int    `json:"failures"`
 	LastError string `json:"last_error,omitempty"`
 	RetryMS   Millis `json:"retry_ms,omitempty"` // open: until it lets one try through
+}
+
+func (b *BreakerView) check() error {
+	if b == nil {
+		return nil
+	}
+	return cmp.Or(
+		word("breaker.state", b.State, maxState),
+		note("breaker.last_error", b.LastError),
+		b.RetryMS.age("breaker.retry_ms"),
+	)
 }
 
 func (r Reply) version() int { return r.V }
@@ -206,7 +217,18 @@ func (r Reply) Check() error {
 	if r.Status == Ready && r.Media.URL == "" {
 		return errors.New("media.url: missing in a ready")
 	}
-	return r.Media.ExpiresMS.check("media.expires_ms")
+	for _, ms := range r.Warmup.Steps {
+		if err := ms.age("warmup.steps"); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(
+		r.Media.ExpiresMS.timeout("media.expires_ms"),
+		r.Warmup.TotalMS.age("warmup.total_ms"),
+		r.Busy.check(),
+		r.Breaker.check(),
+		r.RetryAfterMS.age("retry_after_ms"),
+	)
 }
 
 // Say is what an asker says to a bot that answered.

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
+	"time"
 )
 
 // Limits on what is sent and what is read.
@@ -21,7 +24,8 @@ var (
 	ErrInvalid   = errors.New("invalid message")
 )
 
-// Message is what travels: a struct that checks its own required fields.
+// Message is what travels: a struct that checks its own required fields. Its
+// version is 1 when it says none.
 type Message interface {
 	version() int
 	Check() error
@@ -52,8 +56,12 @@ func Decode[T Message](data []byte) (T, error) {
 		}
 		return zero, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if v := m.version(); v > Version {
+	v := m.version()
+	if v > Version {
 		return zero, fmt.Errorf("%w: %d, this side speaks %d", ErrVersion, v, Version)
+	}
+	if v < 0 {
+		return zero, fmt.Errorf("%w: v: %d", ErrInvalid, v)
 	}
 	if err := m.Check(); err != nil {
 		return zero, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -61,19 +69,39 @@ func Decode[T Message](data []byte) (T, error) {
 	return m, nil
 }
 
+// encoder writes into its own buffer. Unlike json.Marshal it leaves <, > and &
+// alone: what a greeting says is no HTML, and would be six times as long.
+type encoder struct {
+	buf  bytes.Buffer
+	json *json.Encoder
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := &encoder{}
+	e.json = json.NewEncoder(&e.buf)
+	e.json.SetEscapeHTML(false)
+	return e
+}}
+
 // Encode writes a message, and refuses one that no receiver would take.
 func Encode(m Message) ([]byte, error) {
+	if v := m.version(); v < 0 || v > Version {
+		return nil, fmt.Errorf("%w: v: %d, this side speaks %d", ErrInvalid, v, Version)
+	}
 	if err := m.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	data, err := json.Marshal(m)
-	if err != nil {
+	e := encoders.Get().(*encoder)
+	defer encoders.Put(e)
+	e.buf.Reset()
+	if err := e.json.Encode(m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	data := bytes.TrimSuffix(e.buf.Bytes(), []byte("\n"))
 	if len(data) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), MaxMessage)
 	}
-	return data, nil
+	return bytes.Clone(data), nil
 }
 
 // CheckMetadata reports whether raw may be the metadata of a call: a JSON
@@ -85,20 +113,36 @@ func CheckMetadata(raw json.RawMessage) error {
 	if len(raw) > MaxMetadata {
 		return fmt.Errorf("metadata: %d bytes, at most %d", len(raw), MaxMetadata)
 	}
-	if t := bytes.TrimLeft(raw, " \t\r\n"); t[0] != '{' || !json.Valid(raw) {
+	if t := bytes.TrimLeft(raw, " \t\r\n"); len(t) == 0 || t[0] != '{' || !json.Valid(raw) {
 		return errors.New("metadata: not a JSON object")
 	}
 	return nil
 }
 
-// Millis is a duration on the wire: an integer of milliseconds, 0 to 24 hours.
+// Millis is a duration on the wire: an integer of milliseconds, never below 0.
+// Time-outs are at most 24 hours; ages, which are only told, may be longer.
 type Millis int64
 
-const maxMillis = 24 * 60 * 60 * 1000
+const (
+	maxTimeout Millis = 24 * 60 * 60 * 1000
+	maxAge     Millis = 1<<53 - 1 // the highest number that every language counts to
+)
 
-func (d Millis) check(field string) error {
-	if d < 0 || d > maxMillis {
-		return fmt.Errorf("%s: %d, want 0 to %d", field, int64(d), maxMillis)
+// Duration is d as Go has it; the longest that Go has for one that is longer.
+func (d Millis) Duration() time.Duration {
+	const most = Millis(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(max(d, -most), most)) * time.Millisecond
+}
+
+// ToMillis rounds down to whole milliseconds.
+func ToMillis(d time.Duration) Millis { return Millis(d / time.Millisecond) }
+
+func (d Millis) timeout(field string) error { return d.within(field, maxTimeout) }
+func (d Millis) age(field string) error     { return d.within(field, maxAge) }
+
+func (d Millis) within(field string, most Millis) error {
+	if d < 0 || d > most {
+		return fmt.Errorf("%s: %d, want 0 to %d", field, int64(d), int64(most))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,9 @@ func TestEncodeRefusesWhatNobodyWouldTake(t *testing.T) {
 		{"an answer of nobody", wire.Answer{V: 1, OK: true}, wire.ErrInvalid, "bot_id"},
 		{"a detail of 64 KiB", wire.Reply{V: 1, Status: wire.Failed, ClaimID: "c1", BotID: "b1", Detail: strings.Repeat("x", wire.MaxMessage)}, wire.ErrTooLarge, ""},
 		{"a flow that is no JSON", with(func(r *wire.ClaimRequest) { r.Flow.Inline = json.RawMessage("{") }), wire.ErrMalformed, ""},
+		{"a version below 0", with(func(r *wire.ClaimRequest) { r.V = -1 }), wire.ErrInvalid, "v"},
+		{"a version of tomorrow", with(func(r *wire.ClaimRequest) { r.V = wire.Version + 1 }), wire.ErrInvalid, "v"},
+		{"metadata that is blank", with(func(r *wire.ClaimRequest) { r.Metadata = json.RawMessage(" \n\t") }), wire.ErrInvalid, "metadata"},
 		{"metadata that is no JSON", with(func(r *wire.ClaimRequest) { r.Metadata = json.RawMessage("{") }), wire.ErrInvalid, "metadata"},
 	}
 	for _, tt := range tests {
@@ -59,6 +63,28 @@ func with(change func(*wire.ClaimRequest)) wire.ClaimRequest {
 	r := aRequest()
 	change(&r)
 	return r
+}
+
+// TestEncodeIsNoHTML holds that a greeting travels as it is written, on one line.
+func TestEncodeIsNoHTML(t *testing.T) {
+	r := aRequest()
+	r.Greeting.Text, r.Metadata = "<b>Anna & co</b>", json.RawMessage(`{"a":"x>y"}`)
+	data, err := wire.Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"<b>Anna & co</b>"`, `{"a":"x>y"}`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s does not contain %s", data, want)
+		}
+	}
+	if data[len(data)-1] != '}' {
+		t.Errorf("%q ends in something else than the object", data)
+	}
+	kept := string(data)
+	if _, err := wire.Encode(aRequest()); err != nil || string(data) != kept {
+		t.Errorf("the next message (error %v) changed the first: %s", err, data)
+	}
 }
 
 // TestErrorsTellNoMore holds the errors that are logged: they show a bad token
@@ -90,6 +116,56 @@ func TestMillis(t *testing.T) {
 		if back := got.Duration(); back > tt.d || tt.d-back >= time.Millisecond {
 			t.Errorf("%v became %v", tt.d, back)
 		}
+	}
+}
+
+func TestMillisNeverOverflow(t *testing.T) {
+	const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
+	for ms, want := range map[wire.Millis]time.Duration{
+		math.MaxInt64:     longest,
+		math.MinInt64:     -longest,
+		1<<53 - 1:         longest,
+		9_223_372_036_854: 9_223_372_036_854 * time.Millisecond,
+		-1:                -time.Millisecond,
+	} {
+		if got := ms.Duration(); got != want {
+			t.Errorf("%d ms are %v, want %v", int64(ms), got, want)
+		}
+	}
+}
+
+// TestTheLongestBeatFits fills every field of a beat to its bound, with what
+// takes the most room when written.
+func TestTheLongestBeatFits(t *testing.T) {
+	word, name, token := strings.Repeat("~", wire.MaxWord), strings.Repeat("~", wire.MaxName), strings.Repeat("x", wire.MaxToken)
+	note := strings.Repeat("\x01", wire.MaxNote) // \u0001: six bytes for one
+	b := wire.Beat{
+		V: wire.Version, BotID: token, Instance: word, Seq: math.MaxUint64, Revision: word, Region: token, Pool: token,
+		Pod:      wire.Pod{Name: name, Namespace: name, Node: name},
+		Cordoned: true, Draining: true, Goodbye: true, NotReady: note,
+		Breaker: &wire.BreakerView{State: strings.Repeat("~", 16), Failures: math.MinInt64, LastError: note, RetryMS: 1<<53 - 1},
+		RSS:     math.MinInt64, Calls: math.MinInt64, UptimeMS: 1<<53 - 1,
+		Minute: wire.Minute{Ended: math.MinInt64, Failed: math.MinInt64, Errors: math.MinInt64, Turns: math.MinInt64, FirstAudioP95MS: 1<<53 - 1},
+	}
+	for range wire.MaxSeats {
+		b.Seats = append(b.Seats, wire.SeatView{State: wire.SeatState(strings.Repeat("~", 16)), ForMS: 1<<53 - 1, CallID: token, Stuck: true})
+	}
+	for range wire.MaxFlows {
+		b.Flows = append(b.Flows, word)
+	}
+	for range 16 {
+		b.Protocols = append(b.Protocols, math.MinInt64)
+	}
+	data, err := wire.Encode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(data), "null"); n > 0 || len(data) < wire.MaxMessage*3/4 {
+		t.Errorf("%d bytes with %d nulls: not every field was filled", len(data), n)
+	}
+	b.Flows = append(b.Flows, "one-more")
+	if _, err := wire.Encode(b); !errors.Is(err, wire.ErrInvalid) {
+		t.Errorf("one flow more: %v", err)
 	}
 }
 

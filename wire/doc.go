@@ -10,6 +10,8 @@
 //   - Messages are JSON objects in snake_case of at most [MaxMessage] bytes.
 //     Durations are integers of milliseconds in fields that end in _ms; wall
 //     clocks never cross the wire, so nobody's clock has to be right.
+//   - A message that its Check agrees to is written and read again as the same;
+//     one without a version is of version 1.
 //   - Unknown fields are ignored and unknown enum values are kept as they came;
 //     a receiver treats them as "unknown". So additions stay version 1.
 //   - A message of a newer version is refused with [ErrVersion], one that is too

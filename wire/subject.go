@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,6 +55,17 @@ func subject(tokens ...string) (string, error) {
 	return Prefix + strings.Join(tokens, "."), nil
 }
 
+// parse is the inverse of subject: the n tokens after the first, which is kind.
+func parse(kind string, n int, subj string) (tokens []string, ok bool) {
+	rest, ok := strings.CutPrefix(subj, Prefix+kind+".")
+	if !ok {
+		return nil, false
+	}
+	tokens = strings.Split(rest, ".")
+	bad := func(t string) bool { return CheckToken(t) != nil }
+	return tokens, len(tokens) == n && !slices.ContainsFunc(tokens, bad)
+}
+
 // ClaimPool is where the idle seats of one pool of a region are asked.
 func ClaimPool(region, pool string) (string, error) { return subject("claim", region, pool) }
 
@@ -76,16 +88,19 @@ func Bot(id, verb string) (string, error) { return subject("bot", id, verb) }
 // BotAll matches every verb of one bot.
 func BotAll(id string) (string, error) {
 	s, err := subject("bot", id)
-	return s + ".*", err
+	if err != nil {
+		return "", err
+	}
+	return s + ".*", nil
 }
 
 // ParseBotVerb takes the verb out of a subject made by [Bot].
 func ParseBotVerb(subj string) (verb string, ok bool) {
-	parts := strings.Split(strings.TrimPrefix(subj, Prefix), ".")
-	if !strings.HasPrefix(subj, Prefix) || len(parts) != 3 || parts[0] != "bot" {
+	t, ok := parse("bot", 2, subj)
+	if !ok {
 		return "", false
 	}
-	return parts[2], true
+	return t[1], true
 }
 
 // BeatOf is where one bot's beats are published.
@@ -105,11 +120,11 @@ func LineAll() string { return Prefix + "line.>" }
 
 // ParseLine is the inverse of [Line].
 func ParseLine(subj string) (region, class, org, call string, ok bool) {
-	parts := strings.Split(strings.TrimPrefix(subj, Prefix), ".")
-	if !strings.HasPrefix(subj, Prefix) || len(parts) != 5 || parts[0] != "line" {
+	t, ok := parse("line", 4, subj)
+	if !ok {
 		return "", "", "", "", false
 	}
-	return parts[1], parts[2], parts[3], parts[4], true
+	return t[0], t[1], t[2], t[3], true
 }
 
 // EventOf is where events of one type go; dots in the type ("call.ended") make

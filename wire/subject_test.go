@@ -66,6 +66,25 @@ func TestSubjectsHoldTheirTokens(t *testing.T) {
 	}
 }
 
+// TestParsedTokensAreTokens reads any text: what comes out could be made again.
+func TestParsedTokensAreTokens(t *testing.T) {
+	part := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_-]{1,6}`), rapid.SampledFrom([]string{"dibs", "v1", "bot", "line", "", "*", ">", "a b"}))
+	rapid.Check(t, func(t *rapid.T) {
+		subj := strings.Join(rapid.SliceOfN(part, 3, 8).Draw(t, "tokens"), ".")
+		if rapid.Bool().Draw(t, "ours") {
+			subj = wire.Prefix + subj
+		}
+		if verb, ok := wire.ParseBotVerb(subj); ok && wire.CheckToken(verb) != nil {
+			t.Fatalf("ParseBotVerb(%q) = %q", subj, verb)
+		}
+		if region, class, org, call, ok := wire.ParseLine(subj); ok {
+			if again, err := wire.Line(region, class, org, call); err != nil || again != subj {
+				t.Fatalf("ParseLine(%q) made %q, error %v", subj, again, err)
+			}
+		}
+	})
+}
+
 func TestParsingUndoesMaking(t *testing.T) {
 	token := rapid.StringMatching(`[A-Za-z0-9_-]{1,128}`)
 	rapid.Check(t, func(t *rapid.T) {

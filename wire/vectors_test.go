@@ -213,8 +213,8 @@ func (v vector) checkSubject(t *testing.T) {
 	}
 	got, err := make(args)
 	if v.Error == "token" {
-		if !errors.Is(err, wire.ErrToken) {
-			t.Errorf("subject %q, error %v, want %v", got, err, wire.ErrToken)
+		if !errors.Is(err, wire.ErrToken) || got != "" {
+			t.Errorf("subject %q, error %v, want none and %v", got, err, wire.ErrToken)
 		}
 		return
 	}

@@ -44,7 +44,8 @@ function answer(msg) {
   try {
     req = decode("ClaimRequest", msg.data);
   } catch (e) {
-    say("rejected", { claim_id: "unknown", code: "bad_request", detail: e.message });
+    const newer = e.kind === "version"; // another bot may speak it
+    say(newer ? "failed" : "rejected", { claim_id: "unknown", code: newer ? "version" : "bad_request", detail: e.message });
     return offer();
   }
   const { claim_id, call_id } = req;

@@ -6,8 +6,16 @@ export const IDLE_GROUP = "idle";
 const MAX_MESSAGE = 64 << 10; // bytes
 const MAX_METADATA = 8 << 10; // bytes
 const MAX_TOKEN = 128;
-const MAX_MILLIS = 24 * 60 * 60 * 1000;
-const MAX_SEATS = 512;
+const MAX_TIMEOUT = 24 * 60 * 60 * 1000;
+const MAX_AGE = Number.MAX_SAFE_INTEGER;
+// What a beat may hold, so that the longest one is a message still.
+const MAX_SEATS = 256;
+const MAX_FLOWS = 32;
+const MAX_PROTOCOLS = 16;
+const MAX_WORD = 128;
+const MAX_NAME = 253;
+const MAX_STATE = 16;
+const MAX_NOTE = 200; // bytes
 
 /** Why something was refused. kind: too_large, malformed, version, invalid, token, subject. */
 export class WireError extends Error {
@@ -30,7 +38,7 @@ function subject(...tokens) {
 
 function parse(first, count, subj) {
   const [dibs, v1, kind, ...rest] = subj.split(".");
-  if (dibs !== "dibs" || v1 !== "v1" || kind !== first || rest.length !== count) throw new WireError("subject", subj);
+  if (dibs !== "dibs" || v1 !== "v1" || kind !== first || rest.length !== count || !rest.every(isToken)) throw new WireError("subject", subj);
   return rest;
 }
 
@@ -119,21 +127,36 @@ const messages = {
 
 // What a message needs besides the right types: [field, is it all right?].
 const token = (m, name) => [name, isToken(m[name])];
-const millis = (name, v = 0) => [name, v >= 0 && v <= MAX_MILLIS];
+const word = (name, v = "", most = MAX_WORD) => [name, v.length <= most && /^[!#-[\]-~]*$/.test(v)];
+const note = (name, v = "") => [name, Buffer.byteLength(v) <= MAX_NOTE];
+const timeout = (name, v = 0) => [name, v >= 0 && v <= MAX_TIMEOUT];
+const age = (name, v = 0) => [name, v >= 0 && v <= MAX_AGE];
+const breakerNeeds = (b) => [word("breaker.state", b?.state, MAX_STATE), note("breaker.last_error", b?.last_error), age("breaker.retry_ms", b?.retry_ms)];
 const needs = {
   ClaimRequest: (m) => [
     token(m, "claim_id"), token(m, "call_id"), token(m, "region"), ["pool", !m.pool || isToken(m.pool)],
     ["accept_ms", m.accept_ms !== 0], ["ready_ms", m.ready_ms !== 0],
-    ...["accept_ms", "ready_ms", "media_ms", "max_call_ms", "waited_ms"].map((name) => millis(name, m[name])),
+    ...["accept_ms", "ready_ms", "media_ms", "max_call_ms"].map((name) => timeout(name, m[name])), age("waited_ms", m.waited_ms),
     ["metadata", m.metadata == null || (isObject(m.metadata) && Buffer.byteLength(JSON.stringify(m.metadata)) <= MAX_METADATA)],
   ],
   Reply: (m) => [
     ["status", m.status !== ""], token(m, "claim_id"), token(m, "bot_id"),
-    ["media.url", m.status !== "ready" || Boolean(m.media?.url)], millis("media.expires_ms", m.media?.expires_ms),
+    ["media.url", m.status !== "ready" || Boolean(m.media?.url)],
+    ...Object.values(m.warmup?.steps ?? {}).map((ms) => age("warmup.steps", ms)),
+    timeout("media.expires_ms", m.media?.expires_ms), age("warmup.total_ms", m.warmup?.total_ms),
+    age("busy.since_ms", m.busy?.since_ms), ...breakerNeeds(m.breaker), age("retry_after_ms", m.retry_after_ms),
   ],
   Beat: (m) => [
     token(m, "bot_id"), token(m, "region"), token(m, "pool"),
     ["seats", (m.seats?.length > 0 || m.goodbye === true) && (m.seats?.length ?? 0) <= MAX_SEATS],
+    ...(m.seats ?? []).flatMap((s) => [
+      ["seats[].call_id", !s.call_id || isToken(s.call_id)], word("seats[].state", s.state, MAX_STATE), age("seats[].for_ms", s.for_ms),
+    ]),
+    ["flows", (m.flows?.length ?? 0) <= MAX_FLOWS], ...(m.flows ?? []).map((f) => word("flows", f)),
+    ["protocols", (m.protocols?.length ?? 0) <= MAX_PROTOCOLS], word("instance", m.instance), word("revision", m.revision),
+    word("pod.name", m.pod?.name, MAX_NAME), word("pod.namespace", m.pod?.namespace, MAX_NAME), word("pod.node", m.pod?.node, MAX_NAME),
+    note("not_ready", m.not_ready), ...breakerNeeds(m.breaker),
+    age("minute.first_audio_p95_ms", m.minute?.first_audio_p95_ms), age("uptime_ms", m.uptime_ms),
   ],
   Control: (m) => [["say", m.say !== ""], token(m, "claim_id")],
   Command: () => [],
@@ -154,7 +177,8 @@ export function decode(kind, data) {
   // Said even when a newer sender changed the type of a field.
   if (Number.isInteger(v.v) && v.v > VERSION) throw new WireError("version", `${v.v}, this side speaks ${VERSION}`);
   const m = messages[kind](v, "");
-  const bad = needs[kind](m).find(([, ok]) => !ok);
+  // No version is version 1.
+  const bad = [["v", m.v >= 0], ...needs[kind](m)].find(([, ok]) => !ok);
   if (bad) throw new WireError("invalid", "missing or out of range", bad[0]);
   return m;
 }
