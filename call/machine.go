@@ -116,7 +116,7 @@ func (m *machine) placing(a *Attempt, ev Event) bool {
 	inbound := m.r.Order.Inbound()
 	switch ev.Kind {
 	case EvNoBot, EvWorkerLost:
-		if inbound || m.r.Final {
+		if inbound || m.r.Final || m.r.Order.NoWait {
 			m.finish(BotUnavailable, ev.Reason, false)
 			return true
 		}

@@ -53,7 +53,12 @@ type Order struct {
 	CallBack    bool   `json:"call_back,omitempty"`    // ring again when we broke the line
 	CallbackURL string `json:"callback_url,omitempty"` // told how the call ended
 
-	QueuedAt time.Time `json:"queued_at,omitzero"` // when the call was accepted
+	// NoWait ends the call as bot_unavailable when the first claim finds no bot,
+	// instead of letting it wait: now or not at all.
+	NoWait bool `json:"no_wait,omitempty"`
+
+	QueuedAt    time.Time `json:"queued_at,omitzero"`     // when the call was accepted
+	RequestHash string    `json:"request_hash,omitempty"` // of the request it was made from, to know it again; "": none
 
 	// Where this call comes from, when another one led to it.
 	Try        int    `json:"try,omitempty"`         // the first is 1; 0 is read as 1

@@ -29,6 +29,8 @@ type Roster struct {
 	bots  map[string]*heard
 	swept time.Time
 	bad   int64 // beats that could not be read
+
+	watchers []chan struct{}
 }
 
 type heard struct {
@@ -45,11 +47,51 @@ type Bot struct {
 // NewRoster makes an empty roster.
 func NewRoster() *Roster { return &Roster{bots: map[string]*heard{}} }
 
+// Watch returns a channel that holds a token after every beat that was new,
+// however many there were. Each watcher has its own.
+func (r *Roster) Watch() <-chan struct{} {
+	ch := make(chan struct{}, 1)
+	r.mu.Lock()
+	r.watchers = append(r.watchers, ch)
+	r.mu.Unlock()
+	return ch
+}
+
+// Unwatch ends a Watch.
+func (r *Roster) Unwatch(ch <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watchers = slices.DeleteFunc(r.watchers, func(w chan struct{}) bool { return w == ch })
+}
+
+// Live reports whether a bot that was heard of lately says that it talks on a call.
+func (r *Roster) Live(now time.Time, callID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.bots {
+		if now.Sub(h.at) > NotCapacity {
+			continue
+		}
+		for _, s := range h.beat.Seats {
+			if s.CallID == callID && s.State == wire.SeatLive {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Hear takes one beat. An older beat than the newest of that bot is dropped; a
 // goodbye forgets the bot.
 func (r *Roster) Hear(now time.Time, b wire.Beat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, ch := range r.watchers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
 	if now.Sub(r.swept) > time.Minute {
 		r.swept = now
 		for id, h := range r.bots {

@@ -91,6 +91,25 @@ func (l *Line) List(ctx context.Context, f Filter, limit int, cursor uint64) (Pa
 	return p, nil
 }
 
+// Find is a call's message for whoever knows only the call's id; [ErrNotFound] when
+// it is not in line.
+func (l *Line) Find(ctx context.Context, callID string) (Waiting, error) {
+	if err := wire.CheckToken(callID); err != nil {
+		return Waiting{}, fmt.Errorf("queue: find: %w", err)
+	}
+	ctx, cancel := l.deadline(ctx)
+	defer cancel()
+	found, err := l.batch(ctx, wire.StreamLine, get{NextFor: linePrefix + "*.*.*." + callID, Batch: 1})
+	if err != nil {
+		return Waiting{}, fmt.Errorf("queue: find %s: %w", callID, err)
+	}
+	if len(found.msgs) == 0 {
+		return Waiting{}, fmt.Errorf("queue: find %s: %w", callID, ErrNotFound)
+	}
+	m := found.msgs[0]
+	return Waiting{Key: parseKey(m.Subject), Subject: m.Subject, Seq: m.Seq, Enqueued: m.Time, Order: m.Data}, nil
+}
+
 // Tally is how many wait, and since when.
 type Tally struct {
 	Waiting uint64

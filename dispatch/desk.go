@@ -1,0 +1,176 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"dibs/call"
+	"dibs/carrier"
+	"dibs/cdr"
+	"dibs/wire"
+)
+
+// The questions that the office answers, below desk.
+const (
+	askCancel = "call.cancel"
+	askEvent  = "call.event"
+)
+
+// The desk's answers.
+const (
+	deskOK          = "ok"
+	deskNotFound    = "not_found"
+	deskEnded       = "ended"
+	deskUnavailable = "unavailable" // ask again: the office is just being taken, or lost
+	deskMalformed   = "malformed"
+)
+
+type deskRequest struct {
+	CallID string         `json:"call_id,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+	Event  *carrier.Event `json:"event,omitempty"`
+}
+
+type deskReply struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail,omitempty"`
+}
+
+type deskAsk struct {
+	question string
+	req      deskRequest
+	msg      *nats.Msg
+}
+
+type deskSubs []*nats.Subscription
+
+func (s deskSubs) close() {
+	for _, sub := range s {
+		_ = sub.Unsubscribe()
+	}
+}
+
+// openDesk begins to answer. It ends with the office: whoever asks afterwards
+// meets no responders, and knows at once that nobody is there.
+func (o *office) openDesk(ctx context.Context) (deskSubs, error) {
+	var subs deskSubs
+	for _, q := range []string{askCancel, askEvent} {
+		subj, err := wire.Desk(q)
+		if err != nil {
+			return nil, fmt.Errorf("dispatch: %w", err)
+		}
+		sub, err := o.d.cfg.NC.Subscribe(subj, func(m *nats.Msg) {
+			ask := deskAsk{question: q, msg: m}
+			if len(m.Data) > wire.MaxMessage || json.Unmarshal(m.Data, &ask.req) != nil {
+				respond(m, deskReply{Code: deskMalformed})
+				return
+			}
+			select {
+			case o.asks <- ask:
+			case <-ctx.Done():
+			}
+		})
+		if err != nil {
+			subs.close()
+			return nil, fmt.Errorf("dispatch: desk: %w", err)
+		}
+		subs = append(subs, sub)
+	}
+	return subs, nil
+}
+
+func respond(m *nats.Msg, r deskReply) {
+	if data, err := json.Marshal(r); err == nil && m.Reply != "" {
+		_ = m.Respond(data)
+	}
+}
+
+// answer deals with one question. Whatever takes time is done by the call's caller
+// or beside the loop.
+func (o *office) answer(ctx context.Context, ask deskAsk) {
+	if _, _, ours := o.d.cfg.Leader.Leading(); !ours {
+		return // silence is better than an answer in somebody else's office
+	}
+	id, ev, err := ask.event()
+	if err != nil {
+		respond(ask.msg, deskReply{Code: deskMalformed, Detail: err.Error()})
+		return
+	}
+	if ask.question == askEvent {
+		o.knows(ask.req.Event.ID, id)
+	}
+	done := make(chan error, 1)
+	if c := o.inFlight[id]; c != nil {
+		if !c.send(letter{ev: ev, re: done}) {
+			respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "too much happens to this call"})
+			return
+		}
+		o.callers.Go(func() { o.reply(ctx, ask, c, done) })
+		return
+	}
+	if w := o.known[id]; w != nil && ask.question == askCancel {
+		o.begin(ctx, w, &ev, done)
+		c := o.inFlight[id]
+		o.callers.Go(func() { o.reply(ctx, ask, c, done) })
+		return
+	}
+	read := o.read
+	o.callers.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		r, _, err := o.d.cfg.Records.Get(ctx, id)
+		switch {
+		case err == nil && r.State.Terminal():
+			respond(ask.msg, deskReply{Code: deskEnded})
+		case errors.Is(err, cdr.ErrNotFound) && read:
+			respond(ask.msg, deskReply{Code: deskNotFound})
+		default:
+			respond(ask.msg, deskReply{Code: deskUnavailable})
+		}
+	})
+}
+
+// reply waits for what a caller made of a letter.
+func (o *office) reply(ctx context.Context, ask deskAsk, c *caller, done <-chan error) {
+	select {
+	case err := <-done:
+		if err != nil {
+			respond(ask.msg, deskReply{Code: deskUnavailable, Detail: err.Error()})
+			return
+		}
+		respond(ask.msg, deskReply{Code: deskOK})
+	case <-c.over: // it ended before it read the letter
+		respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "the call is just changing hands"})
+	case <-ctx.Done():
+	}
+}
+
+// event is what a question means for its call.
+func (a deskAsk) event() (id string, ev call.Event, err error) {
+	if a.question == askCancel {
+		return a.req.CallID, call.Event{Kind: call.EvCancel, Reason: a.req.Reason}, wire.CheckToken(a.req.CallID)
+	}
+	e := a.req.Event
+	if e == nil {
+		return "", ev, errors.New("event: missing")
+	}
+	ev, ok := call.StatusEvent(string(e.Status))
+	if !ok {
+		return "", ev, fmt.Errorf("status %q is none", e.Status)
+	}
+	ev.Attempt, ev.CarrierID = e.Attempt, e.ID
+	if ev.Outcome == call.Failed && call.TemporaryFailure(e.SIPCode) {
+		ev.Outcome = call.FailedTemporary
+	}
+	i := strings.LastIndexByte(e.Attempt, '-')
+	if i < 0 {
+		return "", ev, fmt.Errorf("attempt %q is none of ours", e.Attempt)
+	}
+	return e.Attempt[:i], ev, nil
+}

@@ -1,0 +1,202 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"dibs/call"
+	"dibs/carrier"
+	"dibs/claim"
+	"dibs/wire"
+)
+
+// How long the carrier may take to answer a dial, or a look-up.
+const (
+	placeIn  = 10 * time.Second
+	lookUpIn = 10 * time.Second
+)
+
+func goneBot(err error) bool { return errors.Is(err, nats.ErrNoResponders) }
+
+// claim asks for a bot, beside everything else.
+func (c *caller) claim(ctx context.Context) {
+	ctx, c.unclaim = context.WithCancel(ctx)
+	c.seeking.Store(true)
+	o := c.rec.Order
+	req := claim.Request{
+		CallID: o.CallID, Region: o.Region, Pool: o.Pool, Org: o.Org, Campaign: o.Campaign, Class: string(o.Class), Direction: "outbound",
+		From: o.From, To: o.To, Flow: wire.Flow(o.Flow), Greeting: wire.Greeting(o.Greeting), Metadata: o.Metadata,
+		MediaMS: wire.Millis(o.MediaMS), MaxCallMS: wire.ToMillis(o.MaxCallMS.Or(call.DefaultMaxCall)),
+		WaitedMS: wire.ToMillis(min(max(c.now().Sub(o.QueuedAt), 0), 24*time.Hour)),
+	}
+	if o.MediaMS == 0 { // the phone may ring for so long, and then the media must come
+		req.MediaMS = wire.ToMillis(o.RingMS.Or(call.DefaultRing) + 15*time.Second)
+	}
+	done := c.claimed
+	go func() {
+		got, err := c.o.d.cfg.Asker.Assign(ctx, req)
+		done <- claimed{got, err}
+	}()
+}
+
+// giveUpClaim ends a claim that still runs, and frees a seat that came too late.
+func (c *caller) giveUpClaim() {
+	if c.unclaim == nil {
+		return
+	}
+	c.unclaim()
+	if got := <-c.claimed; got.got != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = c.release(ctx, got.got.BotID, "too late") // if this fails, the bot frees it when no media comes
+	}
+	c.unclaim = nil
+}
+
+// gotBot goes on after a claim: to the dial, or back to the line.
+func (c *caller) gotBot(ctx context.Context, got claimed) bool {
+	c.seeking.Store(false)
+	if got.err != nil {
+		return c.noBot(ctx, got.err)
+	}
+	c.bot = got.got
+	c.emit("call.claimed", map[string]any{
+		"bot": got.got.BotID, "seat": got.got.Seat, "attempts": got.got.Attempts, "warmup": got.got.Warmup, "took_ms": got.got.Took.Milliseconds(),
+	})
+	if !c.apply(ctx, call.Event{Kind: call.EvBot, Bot: got.got.BotID}) {
+		return false
+	}
+	if c.rec.State != call.Placing { // cancelled, say; the bot was sent home by an effect
+		return true
+	}
+	c.o.d.cfg.At(StepBot, c.id)
+	if !c.apply(ctx, call.Event{Kind: call.EvIntent}) {
+		return false
+	}
+	if c.rec.State == call.Dialing {
+		return c.dial(ctx)
+	}
+	return true
+}
+
+// noBot is a claim without a bot: a wait, unless no bot would ever do.
+func (c *caller) noBot(ctx context.Context, err error) bool {
+	r, ok := errors.AsType[*claim.Refused](err)
+	if !ok {
+		if ctx.Err() != nil {
+			return false
+		}
+		c.o.d.cfg.Log.Warn().Err(err).Str("call", c.id).Msg("claim")
+		return c.apply(ctx, call.Event{Kind: call.EvNoBot, Reason: "claim_failed"})
+	}
+	c.emit("call.claim_refused", map[string]any{"code": r.Code, "counts": r.Counts, "attempts": r.Attempts, "detail": r.Detail})
+	if r.CallsFault {
+		return c.apply(ctx, call.Event{Kind: call.EvRejected, Reason: r.Code})
+	}
+	return c.apply(ctx, call.Event{Kind: call.EvNoBot, Reason: r.Code})
+}
+
+// dial asks the carrier, once in the life of this attempt, and only while the
+// intent is fresh and the office ours.
+func (c *caller) dial(ctx context.Context) bool {
+	c.o.d.cfg.At(StepIntent, c.id)
+	_, _, ours := c.o.d.cfg.Leader.Leading()
+	if !ours || !call.MaySend(c.rec, c.now()) {
+		c.bot = nil
+		return c.apply(ctx, call.Event{Kind: call.EvTakenBack, Reason: "not sent"})
+	}
+	a := c.rec.Current()
+	o := c.rec.Order
+	params := map[string]string{"dibs_call_id": c.id, "from_number": o.From, "to_number": o.To}
+	for k, v := range c.bot.Media.Params {
+		params[k] = v
+	}
+	d := carrier.Dial{
+		Attempt: a.ID, To: o.To, From: o.From, Media: carrier.Media{URL: c.bot.Media.URL, Params: params},
+		StatusURL: c.o.d.cfg.statusURL(a.ID), Ring: o.RingMS.Or(call.DefaultRing), MaxCall: o.MaxCallMS.Or(call.DefaultMaxCall),
+	}
+	c.dialling = true
+	// Not ended with the office: what the carrier says of a dial that is out is worth
+	// waiting for.
+	c.o.callers.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeIn)
+		defer cancel()
+		got, err := c.o.d.cfg.Carrier.Place(ctx, d)
+		c.placed <- dialled{a.ID, got, err}
+	})
+	return true
+}
+
+// gotCarrier reads the carrier's answer to a dial by its verdict.
+func (c *caller) gotCarrier(ctx context.Context, got dialled) bool {
+	ev := call.Event{Attempt: got.attempt}
+	verdict := carrier.VerdictOf(got.err)
+	if got.err != nil {
+		c.emit("call.dial_failed", map[string]any{"verdict": string(verdict), "why": got.err.Error(), "attempt": got.attempt})
+	}
+	switch verdict {
+	case "":
+		c.o.d.cfg.At(StepAccepted, c.id)
+		ev.Kind, ev.CarrierID = call.EvPlaced, got.got.ID
+		c.o.knows(got.got.ID, c.id)
+	case carrier.RateLimited:
+		ev.Kind = call.EvRefused429
+		if e, ok := errors.AsType[*carrier.Error](got.err); ok {
+			ev.RetryAfter = call.ToMillis(e.RetryAfter)
+		}
+	case carrier.NotPlaced:
+		ev.Kind, ev.Reason = call.EvTakenBack, "carrier not reached"
+	case carrier.Refused:
+		ev.Kind, ev.Reason = call.EvRefused, "carrier_refused"
+	default:
+		return true // it may ring: the intent stands, look-up and status events decide
+	}
+	if !c.apply(ctx, ev) {
+		return false
+	}
+	switch {
+	case verdict == "":
+		c.o.d.cfg.At(StepCarrierID, c.id)
+		c.ack(ctx)
+	case !c.rec.InFlight():
+		c.bot = nil
+	}
+	return true
+}
+
+// lookUp asks the carrier what it knows of the attempt, beside everything else.
+func (c *caller) lookUp(ctx context.Context) {
+	a := c.rec.Current()
+	if a == nil || c.looking {
+		return
+	}
+	c.looking = true
+	o := c.rec.Order
+	q := carrier.Query{ID: a.CarrierID}
+	if q.ID == "" {
+		q = carrier.Query{To: o.To, From: o.From, StartedSince: a.IntentAt}
+	}
+	ev := call.Evidence{OwnerGone: a.Owner != c.o.owner, Talking: c.o.d.cfg.Roster.Live(time.Now(), c.id)}
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, lookUpIn)
+		defer cancel()
+		found, err := c.o.d.cfg.Carrier.Find(ctx, q)
+		switch {
+		case err != nil:
+			ev.Lookup = call.LookupDown
+		default:
+			ev.Lookup = call.LookupNone
+			for _, f := range found {
+				// By numbers it may be another call to the same person.
+				if other := c.o.whose(f.ID); other == "" || other == c.id {
+					ev.Lookup, ev.CarrierID, ev.Status = call.LookupFound, f.ID, string(f.Status)
+					break
+				}
+			}
+		}
+		c.looked <- ev
+	}()
+}

@@ -1,0 +1,48 @@
+// Package dispatch is the elected brain: one process of an environment is in
+// office, reads the line, decides who goes, finds each call a bot, dials, and
+// follows the call to its end. [Desk] is the way to it for everybody else.
+//
+// # Contract
+//
+//   - Every put call reaches a terminal state, and no attempt of it is dialled
+//     twice, whatever is killed when (package call says how; this package stores
+//     before it acts).
+//   - Nothing in the loop waits: a slow warm-up, carrier or store holds up its own
+//     call and no other.
+//   - A call that finds no bot waits at most 90 s from its first miss, on the line,
+//     and is tried whenever a seat becomes idle; then once more, and then it ends.
+//
+// # Picture
+//
+//	queue ──items──▶ office.run (one goroutine)         caller (one goroutine a call in flight)
+//	beats ─────────▶   known: who waits                   letters, claim, dial, look-up
+//	desk ──asks────▶   serve: who goes ──────begin──────▶   event ─ call.Apply ─ store ─ act
+//	5 s, moments ──▶   people, room, cap  ◀─────left──────  it waits again, or it is over
+//
+// # Taking office
+//
+// The leader's office first, then the records that are open, then the line from its
+// beginning. A record in flight gets a caller at once, which learns that the term
+// before is over: a call in placing goes back in line, one in dialing is looked up,
+// one that rings or talks is followed. A message whose call has a record joins it;
+// one whose call has ended is taken off the line.
+//
+// # The re-queue
+//
+// A miss stores bot_wait_since and gives the message back with a delay (nak), so it
+// survives everything. The wait is kept here as well: when a seat becomes idle the
+// call goes at once, and its message is taken off the line when it comes back.
+//
+// # If X dies
+//
+//   - This process: another is in office within 2.6 s; see package call for each step.
+//   - It is paused: its office is over by its own clock before another can have it;
+//     its writes meet newer revisions and are refused; an intent older than 5 s is
+//     not sent.
+//   - NATS: the office is doubted after 1.5 s and given up; calls in flight go on at
+//     the carrier and the bot; the next office reconciles.
+//   - The carrier's API: intents stand; look-ups repeat every 10 s; 300 s without
+//     evidence is unknown.
+//   - A bot before the dial: the claim takes another. After it: the carrier reports
+//     the end.
+package dispatch

@@ -1,0 +1,327 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"dibs/call"
+	"dibs/cdr"
+	"dibs/queue"
+)
+
+// office is one term: who waits, who is in flight, who is on the phone. Its state
+// belongs to the goroutine of run; a call in flight belongs to its caller.
+type office struct {
+	d     *Dispatcher
+	term  uint64
+	owner string // of the attempts of this term
+
+	items chan delivery
+	ended chan *caller // callers that are done with their call
+	asks  chan deskAsk // questions from the desk
+	fail  chan error   // a caller found that the office is another's
+
+	// owned by run
+	known    map[string]*waiter // call ID → everything not in flight that waits
+	inFlight map[string]*caller // call ID → its caller
+	waiting  line               // due, by region, class and age
+	later    moments            // looked at again at a moment
+	urgent   []urgent           // goes whether or not a bot seems idle
+	people   call.People
+	ids      *ids // the carrier's ids and whose they are; any goroutine
+	read     bool // the line was read to its end once
+
+	callers sync.WaitGroup
+}
+
+type delivery struct {
+	items  []*queue.Item
+	behind uint64
+}
+
+// waiter is one call that waits. Its order is kept as it came and read when its
+// turn comes: there may be 100,000 of them.
+type waiter struct {
+	key   queue.Key
+	seq   uint64      // age; 0: only the record is known yet
+	item  *queue.Item // nil: given back with a delay, or only the record is known
+	order []byte
+	class call.Class
+	opens time.Time // never tried: not offered before
+	until time.Time // never tried: too late from then on; zero: never
+
+	rec *tried // nil: never tried
+}
+
+// urgent is a waiter for which something is due that needs no seat.
+type urgent struct {
+	w  *waiter
+	ev *call.Event // applied instead of an admission; nil: it is admitted for the last time
+	re chan<- error
+}
+
+type tried struct {
+	rec call.Record
+	rev cdr.Rev
+}
+
+func newOffice(d *Dispatcher, term uint64) *office {
+	return &office{
+		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
+		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
+		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, waiting: newLine(),
+	}
+}
+
+// load notes one record that was found on taking office. It is called before run.
+func (o *office) load(r call.Record, rev cdr.Rev) {
+	id := r.Order.CallID
+	o.people.Note(r)
+	o.knowAll(r)
+	delete(o.inFlight, id)
+	delete(o.known, id)
+	switch {
+	case r.InFlight() || len(call.Pending(r)) > 0:
+		o.inFlight[id] = newCaller(o, r, rev)
+	case !r.State.Terminal():
+		o.known[id] = &waiter{
+			key:   queue.Key{Region: r.Order.Region, Class: string(r.Order.Class), Org: r.Order.Org, Call: id},
+			class: r.Order.Class, rec: &tried{r, rev},
+		}
+	}
+}
+
+// deliver hands a batch from the line over to run.
+func (o *office) deliver(ctx context.Context, items []*queue.Item, behind uint64) {
+	select {
+	case o.items <- delivery{items, behind}:
+	case <-ctx.Done():
+	}
+}
+
+// run is the loop of the office: everything that waits or is decided passes here,
+// and nothing in it waits for anybody.
+func (o *office) run(ctx context.Context) error {
+	desk, err := o.openDesk(ctx)
+	if err != nil {
+		return err
+	}
+	defer desk.close()
+	beats := o.d.cfg.Roster.Watch()
+	defer o.d.cfg.Roster.Unwatch(beats)
+	for _, c := range o.inFlight {
+		o.start(ctx, c)
+	}
+	net := time.NewTicker(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
+	defer net.Stop()
+	hour := time.NewTicker(time.Minute)
+	defer hour.Stop()
+	for {
+		o.wake()
+		o.serve(ctx)
+		var due <-chan time.Time
+		if at, ok := o.later.next(); ok {
+			due = time.After(o.d.clock.until(at))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-o.fail:
+			return err
+		case b := <-o.items:
+			for _, it := range b.items {
+				o.arrived(ctx, it)
+			}
+			if b.behind == 0 && !o.read {
+				o.read = true
+				o.recover(ctx)
+			}
+		case c := <-o.ended:
+			o.left(ctx, c)
+		case ask := <-o.asks:
+			o.answer(ctx, ask)
+		case <-beats:
+		case <-due:
+		case <-net.C:
+		case <-hour.C:
+			o.people.Tidy(o.d.clock.now())
+			o.ids.tidy(time.Now())
+		}
+	}
+}
+
+// arrived takes one message of the line. What cannot be read is set aside and
+// blocks nothing.
+func (o *office) arrived(ctx context.Context, it *queue.Item) {
+	id := it.Key.Call
+	if c := o.inFlight[id]; c != nil { // it was given back with a delay, and its turn came first
+		c.hold(it)
+		return
+	}
+	if w := o.known[id]; w != nil {
+		w.item, w.seq, w.order = it, it.Seq, it.Order
+		o.place(w)
+		return
+	}
+	order, err := call.DecodeOrder(it.Order)
+	if err == nil && (order.Region != it.Key.Region || string(order.Class) != it.Key.Class && order.Class != "api" || order.Org != it.Key.Org || order.CallID != it.Key.Call) {
+		err = errors.New("the order is not the one of its subject")
+	}
+	if err == nil && order.Inbound() {
+		err = errors.New("an inbound call does not wait on the line")
+	}
+	if err != nil {
+		o.callers.Go(func() { o.park(ctx, it, err) })
+		return
+	}
+	w := &waiter{key: it.Key, seq: it.Seq, item: it, order: it.Order, class: order.Class, until: order.NotAfter}
+	it.Order = nil
+	var ok bool
+	if w.opens, ok = order.Opens(o.d.clock.now()); !ok {
+		w.until = o.d.clock.now() // it would never open in time
+	}
+	o.known[id] = w
+	o.place(w)
+	o.d.cfg.At(StepReceived, id)
+}
+
+func (o *office) park(ctx context.Context, it *queue.Item, why error) {
+	p, err := it.Park(ctx, why.Error())
+	if err != nil {
+		o.d.cfg.Log.Warn().Err(err).Str("subject", it.Subject()).Msg("not parked; the next term tries again")
+		return
+	}
+	o.d.cfg.Log.Error().Err(why).Str("subject", it.Subject()).Uint64("parked", p.ID).Msg("a message cannot be read: parked")
+	o.d.cfg.Emit(Happening{Type: "operator.order_parked", At: o.d.clock.now(), Detail: map[string]any{"parked": p.ID, "subject": it.Subject(), "why": why.Error()}})
+}
+
+// place puts a waiter where it belongs: in line, with what is urgent, or with
+// what is looked at again at a moment.
+func (o *office) place(w *waiter) {
+	now := o.d.clock.now()
+	if w.rec == nil {
+		switch {
+		case !w.until.IsZero() && !w.until.After(now):
+			o.urgent = append(o.urgent, urgent{w: w, ev: &call.Event{Kind: call.EvWindowClosed}})
+			return
+		case !w.until.IsZero():
+			o.later.push(w.until, w)
+		}
+		if w.opens.After(now) {
+			o.later.push(w.opens, w)
+			return
+		}
+		o.waiting.push(w)
+		return
+	}
+	r := w.rec.rec
+	if d, ok := call.Deadline(r, now); ok && d.At.After(now) {
+		o.later.push(d.At, w)
+	} else if ok && d.Do == call.DoWindowClose {
+		o.urgent = append(o.urgent, urgent{w: w, ev: &call.Event{Kind: call.EvWindowClosed}})
+		return
+	}
+	switch {
+	case r.NextAt.After(now):
+	case call.BotWaitOver(r, now):
+		o.urgent = append(o.urgent, urgent{w: w})
+	default:
+		o.waiting.push(w)
+	}
+}
+
+// wake looks again at whom the moment has come for.
+func (o *office) wake() {
+	now := o.d.clock.now()
+	for {
+		at, ok := o.later.next()
+		if !ok || at.After(now) {
+			return
+		}
+		if w := o.later.pop(); o.known[w.key.Call] == w {
+			o.place(w)
+		}
+	}
+}
+
+// recover runs once, when the line was read to its end: a call that is recorded as
+// waiting and has no message was taken off the line by somebody's hand, or by a
+// crash between two writes; its order is in its record, so it goes on.
+func (o *office) recover(ctx context.Context) {
+	for id, w := range o.known {
+		if w.seq != 0 {
+			continue
+		}
+		order, err := w.rec.rec.Order.Encode()
+		if err != nil {
+			continue
+		}
+		o.d.cfg.Log.Warn().Str("call", id).Msg("recorded as waiting, not in line: put again")
+		key := w.key
+		o.callers.Go(func() {
+			if _, err := o.d.cfg.Line.Put(ctx, key, order); err != nil && !errors.Is(err, queue.ErrDuplicate) {
+				o.d.cfg.Log.Warn().Err(err).Str("call", key.Call).Msg("not put again; the next term tries")
+			}
+		})
+	}
+}
+
+// start gives a call to its caller.
+func (o *office) start(ctx context.Context, c *caller) {
+	o.inFlight[c.id] = c
+	o.callers.Go(func() {
+		c.run(ctx)
+		select {
+		case o.ended <- c:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// left takes a call back from its caller: it waits again, or it is over.
+func (o *office) left(ctx context.Context, c *caller) {
+	delete(o.inFlight, c.id)
+	if c.lost != nil {
+		select {
+		case o.fail <- c.lost:
+		default:
+		}
+		return
+	}
+	if c.rev == 0 { // it never got a record: it left the line before
+		return
+	}
+	o.people.Note(c.rec)
+	if c.rec.State.Terminal() {
+		return
+	}
+	w := &waiter{
+		key:   queue.Key{Region: c.rec.Order.Region, Class: string(c.rec.Order.Class), Org: c.rec.Order.Org, Call: c.id},
+		class: c.rec.Order.Class, seq: c.seq, item: c.item, rec: &tried{c.rec, c.rev},
+	}
+	o.known[c.id] = w
+	o.place(w)
+	if w.item != nil { // the re-queue: it survives whatever dies now
+		item := w.item
+		w.item = nil
+		delay := requeueDelay(w, o.d.clock)
+		o.callers.Go(func() {
+			if err := item.Nak(ctx, delay); err != nil && ctx.Err() == nil {
+				o.d.cfg.Log.Warn().Err(err).Str("call", c.id).Msg("not given back to the line; the next term reads it again")
+			}
+		})
+	}
+}
+
+// requeueDelay is when the line hands a call over again: at its moment, or within
+// five seconds when it waits for a bot. The wait itself is the office's: a seat
+// that becomes idle is asked at once, whether or not the message is back.
+func requeueDelay(w *waiter, c clock) time.Duration {
+	if next := w.rec.rec.NextAt; next.After(c.now()) {
+		return c.until(next)
+	}
+	return c.real(5 * time.Second)
+}
