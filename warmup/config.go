@@ -49,7 +49,7 @@ func New(cfg Config) (*Warmer, error) {
 	for i, p := range cfg.Providers {
 		r, err := newProvider(p)
 		if err == nil && names[p.Kind+" "+p.Name] {
-			err = fmt.Errorf("Name: %s %q is there twice", p.Kind, p.Name)
+			err = &fieldError{"Name", fmt.Sprintf("%s %q is there twice", p.Kind, p.Name)}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("warm-up: Providers[%d].%w", i, err)

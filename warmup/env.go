@@ -2,11 +2,13 @@ package warmup
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"regexp"
 	"strings"
+	"time"
 )
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -72,4 +74,18 @@ func origin(u *url.URL) string {
 		return ""
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// newTransport makes HTTP connections of one's own. A dial goes on when the
+// request that wanted it is cancelled, so it needs a limit of its own;
+// CloseIdleConnections ends such dials at once.
+func newTransport(dial time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
+		TLSHandshakeTimeout: dial,
+		MaxIdleConnsPerHost: 4,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
 }

@@ -107,7 +107,7 @@ var (
 
 func checkName(s string) error {
 	if !nameRE.MatchString(s) {
-		return errors.New("want 1 to 128 letters, digits, _, - or ., not beginning with - or .")
+		return errors.New("want 1 to 128 letters, digits, and _ - . but for the first")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 )
 
 // openHTTP makes one request, so that name, TCP and TLS are behind us when the
@@ -13,12 +12,8 @@ import (
 func (p *provider) openHTTP(outer context.Context) (*Session, error) {
 	ctx, stop := context.WithTimeout(outer, p.Timeout)
 	defer stop()
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		MaxIdleConnsPerHost: 4,
-		IdleConnTimeout:     max(90*time.Second, 3*p.Ping),
-		ForceAttemptHTTP2:   true,
-	}
+	transport := newTransport(p.Timeout)
+	transport.IdleConnTimeout = max(transport.IdleConnTimeout, 3*p.Ping)
 	s, alive := newSession(p)
 	s.client = &http.Client{Transport: &authorized{p, transport, s.done}, CheckRedirect: noRedirect}
 	if err := p.probe(outer, ctx, s.client); err != nil {

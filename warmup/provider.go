@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,7 +26,7 @@ type Provider struct {
 	Ping    time.Duration     // between pings, which keep it open and notice its death; 0: 10 s, negative: none
 	Hello   string            // ws: text sent at once; empty: none
 	Expect  bool              // ws: it is open when a first message has come, see Session.First
-	Timeout time.Duration     // to open it, a first message included; 0: 5 s
+	Timeout time.Duration     // to open it, a first message included, and to answer a ping; 0: 5 s
 }
 
 // ParseProviders reads a JSON list of providers; fields are name, kind, url,
@@ -73,34 +74,34 @@ func newProvider(p Provider) (*provider, error) {
 		p.Timeout = 5 * time.Second
 	}
 	if err := checkName(p.Name); err != nil {
-		return nil, fmt.Errorf("Name: %w", err)
+		return nil, &fieldError{"Name", err.Error()}
 	}
 	if err := checkKind(p.Kind); err != nil {
-		return nil, fmt.Errorf("Kind: %w", err)
+		return nil, &fieldError{"Kind", err.Error()}
 	}
 	if p.Timeout < 0 {
-		return nil, fmt.Errorf("Timeout: %v, want more than 0", p.Timeout)
+		return nil, &fieldError{"Timeout", fmt.Sprintf("%v, want more than 0", p.Timeout)}
 	}
 	raw, err := expand(p.URL)
 	if err != nil {
-		return nil, fmt.Errorf("URL: %w", err)
+		return nil, &fieldError{"URL", err.Error()}
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil {
-		return nil, errors.New("URL: want ws, wss, http or https, a host, and no user part")
+		return nil, &fieldError{"URL", "want ws, wss, http or https, a host, and no user part"}
 	}
 	r := &provider{Provider: p, url: u}
 	switch u.Scheme {
 	case "ws", "wss":
 	case "http", "https":
 		if p.Hello != "" || p.Expect {
-			return nil, errors.New("Hello, Expect: only for ws and wss")
+			return nil, &fieldError{"Hello, Expect", "only for ws and wss"}
 		}
 	default:
-		return nil, errors.New("URL: want ws, wss, http or https")
+		return nil, &fieldError{"URL", "want ws, wss, http or https"}
 	}
 	if r.header, err = headers(p.Headers); err != nil {
-		return nil, fmt.Errorf("Headers: %w", err)
+		return nil, &fieldError{"Headers", err.Error()}
 	}
 	return r, nil
 }
@@ -121,11 +122,21 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 func (p *provider) openSocket(outer context.Context) (*Session, error) {
 	ctx, stop := context.WithTimeout(outer, p.Timeout)
 	defer stop()
-	// The connection is the session's alone, and a refused one is not kept.
-	client := &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
-		CheckRedirect: noRedirect,
+	// The connection is the session's alone: a refused one is not kept, and a dial
+	// that is still under way when we leave ends with us.
+	transport := newTransport(p.Timeout)
+	transport.DisableKeepAlives = true
+	var wire atomic.Pointer[net.Conn]
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err == nil {
+			wire.Store(&c)
+		}
+		return c, err
 	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, CheckRedirect: noRedirect}
 	conn, resp, err := websocket.Dial(ctx, p.url.String(), &websocket.DialOptions{HTTPClient: client, HTTPHeader: p.header.Clone()})
 	if err != nil {
 		if resp != nil {
@@ -145,7 +156,7 @@ func (p *provider) openSocket(outer context.Context) (*Session, error) {
 		conn.CloseNow()
 		return nil, p.failed(outer, ctx, err, "the first message")
 	}
-	return keepSocket(p, conn, first), nil
+	return keepSocket(p, conn, *wire.Load(), first), nil
 }
 
 // refused is the error of an HTTP answer that is no yes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -13,9 +14,8 @@ import (
 )
 
 const (
-	inboxSize = 64       // messages that wait for a reader
-	maxInbox  = 64 << 10 // bytes of one of them
-	pongWait  = 5 * time.Second
+	inboxSize = 64          // messages that wait for a reader
+	maxInbox  = 64 << 10    // bytes of one of them
 	closeWait = time.Second // for the other side's half of a polite end
 )
 
@@ -30,6 +30,7 @@ type Session struct {
 	First    []byte // the message that Provider.Expect waited for; shared, do not change
 
 	conn    *websocket.Conn // nil: HTTP
+	wire    net.Conn        // under conn, for when a polite end takes too long
 	client  *http.Client    // nil: WebSocket
 	inbox   chan Message
 	dropped atomic.Int64
@@ -49,21 +50,20 @@ type Message struct {
 	Data   []byte
 }
 
-// newSession makes a session that lives until cancel; run keeps it alive and
-// returns why it died.
+// newSession makes a session, and the context that ends with it.
 func newSession(p *provider) (*Session, context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Session{Kind: p.Kind, Provider: p.Name, cancel: cancel, done: make(chan struct{})}, ctx
 }
 
-func keepSocket(p *provider, conn *websocket.Conn, first []byte) *Session {
+func keepSocket(p *provider, conn *websocket.Conn, wire net.Conn, first []byte) *Session {
 	s, ctx := newSession(p)
-	s.conn, s.First, s.inbox = conn, first, make(chan Message, inboxSize)
+	s.conn, s.wire, s.First, s.inbox = conn, wire, first, make(chan Message, inboxSize)
 	s.wg.Go(func() { s.receive(ctx) })
 	if p.Ping > 0 {
 		s.wg.Go(func() {
 			every(ctx, p.Ping, func() bool {
-				ctx, stop := context.WithTimeout(ctx, pongWait)
+				ctx, stop := context.WithTimeout(ctx, p.Timeout)
 				defer stop()
 				if err := conn.Ping(ctx); err != nil {
 					s.end(&Error{Code: ProviderSilent, Provider: p.Name, Detail: p.Name + " does not answer a ping", Err: err})
@@ -178,7 +178,7 @@ func (s *Session) Dropped() int64 { return s.dropped.Load() }
 func (s *Session) Close() {
 	s.closing.Do(func() {
 		if s.conn != nil && s.Err() == nil {
-			patience := time.AfterFunc(closeWait, s.cancel)
+			patience := time.AfterFunc(closeWait, func() { s.wire.Close() })
 			defer patience.Stop()
 			s.ended.Do(func() { // not through end: the goodbye still needs the reader
 				s.err = ErrClosed

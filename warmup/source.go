@@ -97,12 +97,7 @@ func newSource(cfg Flows) (*source, error) {
 		s.origins[origin(u)] = true
 	}
 	s.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			MaxIdleConnsPerHost: 4,
-			IdleConnTimeout:     90 * time.Second,
-			ForceAttemptHTTP2:   true,
-		},
+		Transport: newTransport(cfg.Timeout),
 		// A redirect may not lead off the origin that was allowed.
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) > 3 || origin(r.URL) != origin(via[0].URL) || r.URL.User != nil {

@@ -33,7 +33,7 @@ func (tone) Speak(ctx context.Context, text, _, _ string) ([]int16, int, error) 
 	var pcm []int16
 	rest := func(d time.Duration) { pcm = append(pcm, audio.Tone(nil, d, 0)...) }
 	at := 0
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if len(pcm) >= samples(longestTune) {
 			break
 		}

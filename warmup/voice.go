@@ -91,15 +91,7 @@ func newVendor(cfg VoiceConfig) (Voice, error) {
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
 	v := vendor{
 		base: u, key: key, model: cfg.Model, voice: cfg.Voice,
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				MaxIdleConnsPerHost: 4,
-				IdleConnTimeout:     90 * time.Second,
-				ForceAttemptHTTP2:   true,
-			},
-			CheckRedirect: noRedirect,
-		},
+		client: &http.Client{Transport: newTransport(5 * time.Second), CheckRedirect: noRedirect},
 	}
 	if cfg.Engine == VoiceOpenAI {
 		v.model, v.voice = cmp.Or(v.model, "gpt-4o-mini-tts"), cmp.Or(v.voice, "alloy")
