@@ -16,7 +16,7 @@ func (m *machine) carrierSays(ev Event) bool {
 		return false
 	}
 	if !a.Open() {
-		return m.lateWord(a, ev)
+		return m.tooLate(a, ev)
 	}
 	changed := false
 	if ev.CarrierID != "" && a.CarrierID != ev.CarrierID {
@@ -111,31 +111,35 @@ func (a *Attempt) setEnded(o Outcome) {
 	}
 }
 
-// lateWord is the carrier's word about an attempt that is closed here. Nearly always
+// tooLate is the carrier's word about an attempt that is closed here. Nearly always
 // it repeats what is known. But it may also tell of a dial that we had concluded was
 // never made: then a phone rings, its bot is gone, and above all nobody may dial that
 // person again.
-func (m *machine) lateWord(a *Attempt, ev Event) bool {
+func (m *machine) tooLate(a *Attempt, ev Event) bool {
 	if a.IntentAt.IsZero() || a.Ended != "" {
 		return false
 	}
-	up := ev.Kind != EvEnd
-	cur := m.r.Current()
-	if m.r.State.Terminal() || cur != nil && !cur.IntentAt.IsZero() {
-		// The call is over, or its next dial is out already: all that is left to do is
-		// to end this one.
-		if !up {
-			return m.noteEnd(a)
-		}
-		if ev.CarrierID == "" || !a.HangupAt.IsZero() {
-			return false
-		}
-		a.CarrierID = ev.CarrierID
-		m.hangup(a)
-		return true
+	up, cur, changed := ev.Kind != EvEnd, m.r.Current(), false
+	if ev.CarrierID != "" && a.CarrierID == "" {
+		a.CarrierID, changed = ev.CarrierID, true
 	}
-	if ev.CarrierID != "" {
-		a.CarrierID = ev.CarrierID
+	if m.r.State.Terminal() {
+		if !up {
+			return m.noteEnd(a) || changed
+		}
+		return m.hangupLate(a) || changed
+	}
+	if a.PlacedAt.IsZero() {
+		a.PlacedAt, changed = m.now, true
+	}
+	if cur != nil && !cur.IntentAt.IsZero() {
+		// The next dial is out already. End this one; there will not be a third, see undialled.
+		if !up {
+			m.noteEnd(a)
+			a.setEnded(ev.Outcome)
+			return true
+		}
+		return m.hangupLate(a) || changed
 	}
 	if cur != nil { // admitted again, not dialled again
 		m.emit(Release, cur.ID)
@@ -148,12 +152,24 @@ func (m *machine) lateWord(a *Attempt, ev Event) bool {
 	}
 	if up {
 		a.Why = Why(Unknown)
-		m.hangup(a)
-		m.end(Unknown, "late_word")
+		m.hangupLate(a)
+		m.end(Unknown, lateWord)
 		return true
 	}
 	a.setEnded(ev.Outcome)
 	a.Why = Why(a.Ended)
-	m.end(a.Ended, "late_word")
+	m.end(a.Ended, lateWord)
+	return true
+}
+
+// lateWord is the reason of a call that ended because a dial had been made after all.
+const lateWord = "late_word"
+
+// hangupLate hangs up the call of a closed attempt, once, if it can be named.
+func (m *machine) hangupLate(a *Attempt) bool {
+	if a.CarrierID == "" || !a.HangupAt.IsZero() {
+		return false
+	}
+	m.hangup(a)
 	return true
 }

@@ -99,16 +99,22 @@ func (m *machine) admitted(ev Event) bool {
 		N: n, ID: AttemptID(m.r.Order.CallID, n), At: m.now,
 		Owner: ev.Owner, Providers: maps.Clone(ev.Providers), CarrierID: ev.CarrierID,
 	})
-	for i := 0; len(m.r.Attempts) > MaxAttempts && i < len(m.r.Attempts); {
-		owed := slices.ContainsFunc(m.r.Owed, func(e Effect) bool { return e.Attempt == m.r.Attempts[i].ID })
-		if owed {
-			i++
-			continue
-		}
-		m.r.Attempts = slices.Delete(m.r.Attempts, i, i+1)
-	}
+	m.trim()
 	m.r.State, m.r.NextAt = Placing, time.Time{}
 	return true
+}
+
+// trim forgets the oldest attempts of which nothing is owed, never the newest.
+func (m *machine) trim() {
+	drop, last := len(m.r.Attempts)-MaxAttempts, m.r.Last().N
+	m.r.Attempts = slices.DeleteFunc(m.r.Attempts, func(a Attempt) bool {
+		owed := slices.ContainsFunc(m.r.Owed, func(e Effect) bool { return e.Attempt == a.ID })
+		if drop <= 0 || owed || a.N == last {
+			return false
+		}
+		drop--
+		return true
+	})
 }
 
 // placing: a bot is being found. Nobody was dialled, so everything can be undone.
@@ -264,13 +270,19 @@ func (m *machine) bot(ev Event) bool {
 	return true
 }
 
-// undialled requeues an attempt of which it is certain that no phone rang.
+// undialled requeues an attempt of which it is certain that no phone rang, unless
+// nobody wants the call any more, or an older attempt turned out to have rung.
 func (m *machine) undialled(why Why, next time.Time) {
-	if m.r.CancelAt.IsZero() {
+	rang := slices.ContainsFunc(m.r.Attempts, func(a Attempt) bool { return a.Why.undialled() && !a.PlacedAt.IsZero() })
+	if m.r.CancelAt.IsZero() && !rang {
 		m.requeue(why, Queued, next)
 		return
 	}
 	m.r.Current().Why = why
+	if rang {
+		m.finish(Unknown, lateWord, false)
+		return
+	}
 	m.finish(Cancelled, m.r.CancelReason, false)
 }
 

@@ -150,6 +150,7 @@ func NextTry(r Record) (Order, WhyNot) {
 	o.RetryOf = o.CallID
 	o.CallID = fmt.Sprintf("%s-r%d", o.Root, o.Try)
 	o.Class = ClassRetry
+	o.RequestHash = "" // nobody requested this one
 	o.NotBefore, o.QueuedAt = at, r.EndedAt
 	return o, ""
 }
@@ -171,6 +172,7 @@ func Callback(r Record) (Order, bool) {
 	o.CallbackOf = o.CallID
 	o.CallID += "-cb"
 	o.Class = ClassAPI
+	o.NoWait, o.RequestHash = false, ""
 	o.Retry, o.Root, o.RetryOf, o.Try = nil, "", "", 0
 	o.NotBefore, o.QueuedAt = time.Time{}, r.EndedAt
 	o.NotAfter = r.EndedAt.Add(CallbackLife)
