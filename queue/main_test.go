@@ -63,6 +63,11 @@ func takeOffice(t testing.TB, l *Line) *term {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return running(t, o)
+}
+
+// running reads the line for the rest of the test.
+func running(t testing.TB, o *Office) *term {
 	tm := &term{Office: o, items: make(chan *Item, 1000), ended: make(chan error, 1)}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
