@@ -103,17 +103,27 @@ func (k *key) write(ctx context.Context, deadline time.Time, rev uint64) (uint64
 	return k.publish(ctx, deadline, m, rev, jetstream.WithMsgTTL(k.cfg.TTL))
 }
 
-// giveBack deletes the key if it is still this process's.
-func (k *key) giveBack(ctx context.Context, deadline time.Time) error {
-	r, err := k.look(ctx, deadline)
-	if err != nil || r.instance != k.instance {
-		return err
+// giveBack deletes the key if it is still this process's. A write that was under
+// way when Run ended may still come between, and so it tries again until deadline.
+func (k *key) giveBack(ctx context.Context, deadline time.Time, pause time.Duration) error {
+	for {
+		r, err := k.look(ctx, deadline)
+		if err != nil || r.instance != k.instance {
+			return err
+		}
+		m := nats.NewMsg(k.subject())
+		m.Header.Set("KV-Operation", "DEL")
+		m.Header.Set(givenBack, k.instance)
+		_, err = k.publish(ctx, deadline, m, r.rev)
+		if !errors.Is(err, errRefused) && !errors.Is(err, errBusy) || time.Until(deadline) < pause {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	m := nats.NewMsg(k.subject())
-	m.Header.Set("KV-Operation", "DEL")
-	m.Header.Set(givenBack, k.instance)
-	_, err = k.publish(ctx, deadline, m, r.rev)
-	return err
 }
 
 func (k *key) publish(ctx context.Context, deadline time.Time, m *nats.Msg, rev uint64, opts ...jetstream.PublishOpt) (uint64, error) {

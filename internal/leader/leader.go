@@ -154,7 +154,8 @@ func (l *Leader) Run(ctx context.Context, inOffice func(ctx context.Context, ter
 			}
 		case leave:
 			l.show(o)
-			log.Warn().Uint64("term", t.term).AnErr("cause", s.cause).Err(t.end(s.cause)).Msg("office lost")
+			err := t.end(s.cause)
+			log.Warn().Uint64("term", t.term).AnErr("cause", s.cause).Err(err).Msg("office lost")
 			t = nil
 		}
 		l.show(o)
@@ -172,7 +173,7 @@ func (l *Leader) Run(ctx context.Context, inOffice func(ctx context.Context, ter
 	}
 	if mine {
 		// What was under way when ctx ended may have been done all the same.
-		if err := k.giveBack(context.WithoutCancel(ctx), time.Now().Add(l.cfg.Trust)); err != nil {
+		if err := k.giveBack(context.WithoutCancel(ctx), time.Now().Add(l.cfg.Trust), o.pause()); err != nil {
 			log.Warn().Err(err).Msg("office not given back; it ends by itself")
 		}
 	}
