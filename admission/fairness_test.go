@@ -89,13 +89,11 @@ func TestTicksOfOne(t *testing.T) {
 			for _, o := range history {
 				switch o.kind {
 				case opTick:
-					w.n.tick(o.n, false)
 					w.s.Tick(o.n)
 				case opInbound:
-					w.n.inbound(o.call)
 					w.s.Inbound(o.call)
 				default:
-					w.tell(t, o)
+					w.tellState(t, o)
 				}
 			}
 			states[i] = w

@@ -3,6 +3,7 @@ package admission
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -201,67 +202,104 @@ func newWorld() *world {
 // the call filled in that an end or a removal meant.
 func (w *world) tell(t rapid.TB, o op) op {
 	t.Helper()
-	s, n := w.s, w.n
-	n.seen = nil
-	defer func() { n.seen = nil }()
+	o = w.tellState(t, o)
+	if !w.n.tell(o) {
+		t.Fatalf("%s of %s: the scan does not know it", []string{opEnd: "end", opRemove: "removal"}[o.kind], o.call.ID)
+	}
+	return o
+}
+
+// pickID is one of some ids.
+func pickID(ids []string, n int) (string, bool) {
+	if len(ids) == 0 {
+		return "", false
+	}
+	slices.Sort(ids)
+	return ids[n%len(ids)], true
+}
+
+func (w *world) tellState(t rapid.TB, o op) op {
+	t.Helper()
+	s := w.s
 	switch o.kind {
 	case opEnqueue:
 		if err := s.Enqueue(o.call); err != nil {
 			t.Fatalf("Enqueue(%+v): %v", o.call, err)
 		}
-		n.enqueue(o.call)
 	case opRestore:
-		var providers []string
-		if len(o.call.Needs) > 0 {
-			providers = []string{o.call.Needs[0][0]}
-		}
-		if err := s.Restore(o.call, providers); err != nil {
+		if err := s.Restore(o.call, o.restored()); err != nil {
 			t.Fatalf("Restore(%+v): %v", o.call, err)
 		}
-		n.hold(o.call, providers)
 	case opEnd:
-		if len(n.live) == 0 {
-			return o
+		if id, ok := pickID(slices.Collect(maps.Keys(s.live)), o.n); ok {
+			o.call = s.live[id].Call
+			if !s.End(id) || s.End(id) {
+				t.Fatalf("End(%s) twice: want true, then false", id)
+			}
 		}
-		o.call = n.live[o.n%len(n.live)].Call
-		if !s.End(o.call.ID) || s.End(o.call.ID) {
-			t.Fatalf("End(%s) twice: want true, then false", o.call.ID)
-		}
-		n.end(o.call.ID)
 	case opRemove:
-		if len(n.waiting) == 0 {
-			return o
+		if id, ok := pickID(slices.Collect(maps.Keys(s.waiting)), o.n); ok {
+			o.call = s.waiting[id].call()
+			if !s.Remove(id) || s.Remove(id) {
+				t.Fatalf("Remove(%s) twice: want true, then false", id)
+			}
 		}
-		o.call = n.waiting[o.n%len(n.waiting)]
-		if !s.Remove(o.call.ID) || s.Remove(o.call.ID) {
-			t.Fatalf("Remove(%s) twice: want true, then false", o.call.ID)
-		}
-		n.remove(o.call.ID)
 	case opSetOrg:
 		s.SetOrg(o.org)
+	case opDeleteOrg:
+		s.DeleteOrg(o.org.ID)
+	case opSetCampaign:
+		s.SetCampaign(o.campaign)
+	case opDeleteCampaign:
+		s.DeleteCampaign(o.campaign.ID)
+	case opSetPlatform:
+		s.SetPlatform(o.platform)
+	case opSetLimit:
+		w.ledger.SetLimit(o.provider, o.limit)
+	}
+	return o
+}
+
+// restored is what a restored call holds.
+func (o op) restored() []string {
+	if len(o.call.Needs) == 0 {
+		return nil
+	}
+	return o.call.Needs[0][:1]
+}
+
+// tell is false for an end or a removal of a call that is not there.
+func (n *naive) tell(o op) bool {
+	n.seen = nil
+	defer func() { n.seen = nil }()
+	switch o.kind {
+	case opEnqueue:
+		n.enqueue(o.call)
+	case opRestore:
+		n.hold(o.call, o.restored())
+	case opEnd:
+		return o.call.ID == "" || n.end(o.call.ID)
+	case opRemove:
+		return o.call.ID == "" || n.remove(o.call.ID)
+	case opSetOrg:
 		k := n.org(o.org.ID)
 		k.Org, k.set = o.org, true
 	case opDeleteOrg:
-		s.DeleteOrg(o.org.ID)
 		k := n.org(o.org.ID)
 		k.Org, k.set = Org{ID: o.org.ID}, false
 		n.sweep()
 	case opSetCampaign:
-		s.SetCampaign(o.campaign)
 		n.campaigns[o.campaign.ID] = o.campaign
 	case opDeleteCampaign:
-		s.DeleteCampaign(o.campaign.ID)
 		delete(n.campaigns, o.campaign.ID)
 	case opSetPlatform:
-		s.SetPlatform(o.platform)
 		n.platform = o.platform
 	case opSetLimit:
-		w.ledger.SetLimit(o.provider, o.limit)
 		l := n.providers[o.provider]
 		l.Limit = o.limit
 		n.providers[o.provider] = l
 	}
-	return o
+	return true
 }
 
 // ids are the calls of decisions.

@@ -188,6 +188,14 @@ func TestNothingIsLeft(t *testing.T) {
 	if err := s.Restore(Call{ID: "1", Org: "a", Class: call.ClassCampaign, Campaign: "k"}, []string{"stt:x"}); err != nil { // it waited
 		t.Fatal(err)
 	}
+	for range 2 { // the same call again is the same call
+		if err := s.Restore(Call{ID: "twice", Org: "a", Class: call.ClassAPI}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := s.Report().Orgs[0].InFlight, 4; got != want {
+		t.Errorf("org a runs %d, want %d", got, want)
+	}
 	if got, want := l.Load("stt:x").Used, 3; got != want {
 		t.Errorf("stt:x carries %d, want %d", got, want)
 	}
