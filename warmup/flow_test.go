@@ -94,6 +94,7 @@ func TestParseFlowNamesTheField(t *testing.T) {
 func FuzzParseFlow(f *testing.F) {
 	f.Add([]byte(`{"id":"a","version":"1","greeting":{"text":"x"},"providers":{"stt":"a"},"params":{"a":"b"},"data":{"x":[]}}`))
 	f.Add([]byte(`{"id":"a","id":"b"}`))
+	f.Add([]byte(`{"providers":{},"params":{}}`))
 	f.Add([]byte("{\"data\":{\"\xff\":1}}"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		flow, err := ParseFlow(doc)

@@ -175,12 +175,19 @@ func (p *provider) failed(outer, ctx context.Context, err error, what string) er
 	}
 	e := &Error{Code: ProviderRefused, Provider: p.Name, Detail: p.Name + ": " + reason(err), Err: err}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, timedOut(err):
 		e.Code, e.Detail = ProviderSilent, fmt.Sprintf("%s does not answer within %v, during %s", p.Name, p.Timeout, what)
 	case hungUp(err):
 		e.Code, e.Detail = ProviderClosed, fmt.Sprintf("%s closed the connection during %s%s", p.Name, what, closeReason(err))
 	}
 	return e
+}
+
+// timedOut reports whether err is a limit of the network's own, which may come a
+// moment before that of the context.
+func timedOut(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
 }
 
 // hungUp reports whether err is the other side's ending of a connection.

@@ -140,7 +140,9 @@ func table(to *map[string]string, limit int, name, value func(string) error) rea
 			m[k] = s
 			return nil
 		})
-		*to = m
+		if len(m) > 0 {
+			*to = m
+		}
 		return err
 	}
 }
