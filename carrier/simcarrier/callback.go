@@ -175,11 +175,12 @@ func (s *Server) sign(address string, form url.Values) string {
 		}
 	}
 	slices.Sort(fields)
-	text := address
+	var text strings.Builder
+	text.WriteString(address)
 	for _, f := range slices.Compact(fields) {
-		text += strings.Replace(f, "\x00", "", 1)
+		text.WriteString(strings.Replace(f, "\x00", "", 1))
 	}
 	h := hmac.New(sha1.New, []byte(s.cfg.AuthToken))
-	h.Write([]byte(text))
+	h.Write([]byte(text.String()))
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }

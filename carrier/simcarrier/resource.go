@@ -1,6 +1,7 @@
 package simcarrier
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -125,9 +126,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 
 	address := func(n int) string {
 		next := url.Values{}
-		for k, v := range q {
-			next[k] = v
-		}
+		maps.Copy(next, q)
 		next.Set("Page", strconv.Itoa(n))
 		next.Set("PageSize", strconv.Itoa(size))
 		return r.URL.Path + "?" + next.Encode()

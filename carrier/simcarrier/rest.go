@@ -199,7 +199,7 @@ func newCall(r *http.Request) (*call, *apiError) {
 func events(asked []string) []string {
 	var all []string
 	for _, a := range asked {
-		for _, e := range strings.Fields(a) {
+		for e := range strings.FieldsSeq(a) {
 			if !slices.Contains(all, e) {
 				all = append(all, e)
 			}

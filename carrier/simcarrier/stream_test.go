@@ -131,7 +131,10 @@ func TestStream(t *testing.T) {
 		t.Errorf("stream callbacks: %+v", p)
 	}
 
-	eventually(t, "the recording", func() bool { fi, err := os.Stat(filepath.Join(out, sid+".wav")); return err == nil && fi.Size() > 44+2*3000 })
+	eventually(t, "the recording", func() bool {
+		fi, err := os.Stat(filepath.Join(out, sid+".wav"))
+		return err == nil && fi.Size() > 44+2*3000
+	})
 	wav, err := os.ReadFile(filepath.Join(out, sid+".wav"))
 	if err != nil {
 		t.Fatal(err)

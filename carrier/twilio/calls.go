@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -141,9 +142,7 @@ func (c *Client) Find(ctx context.Context, q carrier.Query) ([]carrier.Found, er
 	known := map[string]int{} // call id → index in found
 	for _, filter := range [][2]string{{"Status", "queued"}, {"StartTime>", since.UTC().Format(time.DateOnly)}} {
 		form := url.Values{filter[0]: {filter[1]}}
-		for k, v := range numbers {
-			form[k] = v
-		}
+		maps.Copy(form, numbers)
 		calls, err := c.list(ctx, form)
 		if err != nil {
 			return nil, err

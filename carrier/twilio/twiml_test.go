@@ -1,11 +1,13 @@
 package twilio_test
 
 import (
+	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"dibs/carrier"
 	"dibs/carrier/twilio"
@@ -47,6 +49,38 @@ func TestTwiML(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever goes in comes out of an XML reader again, in its place.
+func FuzzTwiML(f *testing.F) {
+	f.Add("name", "value", "text")
+	f.Add("<>&'\"", "a\nb", "]]></Say><Hangup/>")
+	f.Fuzz(func(t *testing.T, name, value, text string) {
+		for _, s := range []string{name, value, text} {
+			// XML cannot hold every character, and reads line ends its own way.
+			if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0xFFFE || r == 0xFFFF }) {
+				return
+			}
+		}
+		doc := twilio.TwiML(twilio.Connect{URL: "wss://x", Params: map[string]string{name: value}}, twilio.Say{Text: text})
+		var got struct {
+			XMLName xml.Name `xml:"Response"`
+			Params  []struct {
+				Name  string `xml:"name,attr"`
+				Value string `xml:"value,attr"`
+			} `xml:"Connect>Stream>Parameter"`
+			Say  []string `xml:"Say"`
+			Rest []struct {
+				XMLName xml.Name
+			} `xml:",any"`
+		}
+		if err := xml.Unmarshal([]byte(doc), &got); err != nil {
+			t.Fatalf("%v in %q", err, doc)
+		}
+		if len(got.Params) != 1 || got.Params[0].Name != name || got.Params[0].Value != value || len(got.Say) != 1 || got.Say[0] != text || len(got.Rest) != 0 {
+			t.Errorf("%q became %+v", doc, got)
+		}
+	})
 }
 
 func TestConnectLimits(t *testing.T) {
