@@ -83,8 +83,8 @@ type answer struct {
 }
 
 // ask puts the four questions to the state as it is. c is nil for a call that
-// counts for no campaign.
-func (s *State) ask(o *org, r rank, c *crowd, needs [][]string) answer {
+// counts for no campaign; owed is [State.owed], which many calls can be asked with.
+func (s *State) ask(o *org, r rank, c *crowd, needs [][]string, owed int) answer {
 	var a answer
 	overflow := r == inbound && s.platform.Full != Refuse
 	for _, alternatives := range needs {
@@ -116,12 +116,11 @@ func (s *State) ask(o *org, r rank, c *crowd, needs [][]string) answer {
 		a.gates = append(a.gates, g)
 	}
 
-	n, owed := o.inFlight(), o.owed()
-	g := Gate{Scope: "org:" + o.ID, InUse: n, Limit: o.Ceiling, Owed: owed}
+	g := Gate{Scope: "org:" + o.ID, InUse: o.inFlight(), Limit: o.Ceiling, Owed: o.owed()}
 	switch {
-	case o.Ceiling != nil && n >= *o.Ceiling:
+	case o.Ceiling != nil && g.InUse >= *o.Ceiling:
 		g.Reason = OrgCeiling
-	case o.Ceiling != nil && r != inbound && n+owed >= *o.Ceiling:
+	case o.Ceiling != nil && r != inbound && g.InUse+g.Owed >= *o.Ceiling:
 		g.Reason = InboundReserve
 	}
 	g.OK = g.Reason == ""
@@ -135,7 +134,7 @@ func (s *State) ask(o *org, r rank, c *crowd, needs [][]string) answer {
 		a.gates = append(a.gates, g)
 	}
 
-	g = Gate{Scope: "platform", InUse: len(s.live), Limit: new(s.platform.Cap), Owed: s.owed()}
+	g = Gate{Scope: "platform", InUse: len(s.live), Limit: new(s.platform.Cap), Owed: owed}
 	switch {
 	case g.InUse >= s.platform.Cap:
 		g.Reason = PlatformFull
@@ -186,7 +185,7 @@ func (s *State) Inbound(c Call) Decision {
 	if o == nil {
 		o = &org{Org: Org{ID: c.Org}}
 	}
-	a := s.ask(o, inbound, k, c.Needs)
+	a := s.ask(o, inbound, k, c.Needs, s.owed())
 	if nos := a.blockedBy(); nos != nil {
 		return d.refuse(nos)
 	}

@@ -12,7 +12,7 @@ var mutantList = []mutant{
 	{"the shortfall stays what it was when the tick began", "plan.go", "v.shortfall = max(0, v.o.Floor-v.owed-v.n)", "_ = 0"},
 	{"outbound uses lines that are owed to inbound", "plan.go", "v.n+v.owed < *v.o.Ceiling", "v.n < *v.o.Ceiling"},
 	{"one more than the ceiling", "plan.go", "v.n+v.owed < *v.o.Ceiling", "v.n+v.owed <= *v.o.Ceiling"},
-	{"inbound ignores the ceiling", "decide.go", "case o.Ceiling != nil && n >= *o.Ceiling:", "case r != inbound && o.Ceiling != nil && n >= *o.Ceiling:"},
+	{"inbound ignores the ceiling", "decide.go", "case o.Ceiling != nil && g.InUse >= *o.Ceiling:", "case r != inbound && o.Ceiling != nil && g.InUse >= *o.Ceiling:"},
 	{"one more than the campaign's cap", "decide.go", "len(c.live)+more >= *c.Cap", "len(c.live)+more > *c.Cap"},
 	{"a campaign's cap is forgotten inside a tick", "plan.go", "p.more[q.crowd]++", "_ = 0"},
 	{"slots owed to inbound are given away", "plan.go", "p.n+p.s.keeps(p.usable) < p.s.platform.Cap", "p.n < p.s.platform.Cap"},

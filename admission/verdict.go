@@ -14,28 +14,41 @@ func (s *State) Verdict(id string) (Decision, bool) {
 	if w == nil {
 		return Decision{}, false
 	}
-	return w.decision().refuse(s.judge(w.sub)), true
+	return w.decision().refuse(s.judge(w.sub, s.owed())), true
 }
 
-func (s *State) judge(q *sub) []No {
-	return s.ask(q.org, q.rank, q.crowd, q.signature.needs).blockedBy()
+func (s *State) judge(q *sub, owed int) []No {
+	return s.ask(q.org, q.rank, q.crowd, q.signature.needs, owed).blockedBy()
 }
 
 // Verdicts is the verdict of every call that waits, by arrival. Each sub-queue is
-// judged once; the price is the sorting (some 20 ms for 100,000 calls).
+// judged once; the price is the sorting (tens of milliseconds for 100,000 calls),
+// so a summary should read [State.Groups].
 func (s *State) Verdicts() iter.Seq[Decision] {
+	// Sorting reads the key from the slice itself: the calls lie all over the heap.
+	type keyed struct {
+		arrival uint64
+		w       *waiting
+	}
 	return func(yield func(Decision) bool) {
-		all := slices.SortedFunc(maps.Values(s.waiting), func(a, b *waiting) int {
-			return cmp.Or(cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.id, b.id))
-		})
-		judged := map[*sub][]No{}
-		for _, w := range all {
-			nos, ok := judged[w.sub]
-			if !ok {
-				nos = s.judge(w.sub)
-				judged[w.sub] = nos
+		all := make([]keyed, 0, len(s.waiting))
+		for _, w := range s.waiting {
+			all = append(all, keyed{w.arrival, w})
+		}
+		slices.SortFunc(all, func(a, b keyed) int {
+			if c := cmp.Compare(a.arrival, b.arrival); c != 0 {
+				return c
 			}
-			if !yield(w.decision().refuse(nos)) {
+			return cmp.Compare(a.w.id, b.w.id)
+		})
+		owed, judged := s.owed(), map[*sub][]No{}
+		for _, k := range all {
+			nos, ok := judged[k.w.sub]
+			if !ok {
+				nos = s.judge(k.w.sub, owed)
+				judged[k.w.sub] = nos
+			}
+			if !yield(k.w.decision().refuse(nos)) {
 				return
 			}
 		}
@@ -53,13 +66,14 @@ type Group struct {
 // Groups is the queue without its calls: by org, then class, then the first call.
 func (s *State) Groups() iter.Seq[Group] {
 	return func(yield func(Group) bool) {
+		owed := s.owed()
 		for _, o := range s.sorted() {
 			for _, subs := range o.subs {
 				for _, q := range slices.SortedFunc(slices.Values(subs), func(a, b *sub) int {
 					return order(a.items[0], b.items[0])
 				}) {
 					first := q.items[0]
-					d := first.decision().refuse(s.judge(q))
+					d := first.decision().refuse(s.judge(q, owed))
 					d.Call = ""
 					if !yield(Group{Verdict: d, Needs: q.signature.needs, Calls: len(q.items), First: first.id}) {
 						return
@@ -108,7 +122,7 @@ func (s *State) Why(id string, depth int) (Why, bool) {
 		return Why{}, false
 	}
 	q := w.sub
-	a := s.ask(q.org, q.rank, q.crowd, q.signature.needs)
+	a := s.ask(q.org, q.rank, q.crowd, q.signature.needs, s.owed())
 	y := Why{
 		Verdict: w.decision().refuse(a.blockedBy()), Gates: a.gates,
 		Floor: q.org.Floor, Ceiling: q.org.Ceiling, Shortfall: q.org.shortfall(),
