@@ -109,7 +109,7 @@ func (c *caller) do(ctx context.Context, e call.Effect) bool {
 		return false // the next term does it
 	}
 	c.o.d.cfg.Log.Warn().Err(err).Str("call", c.id).Str("act", string(e.Act)).Msg("given up")
-	c.o.d.cfg.Emit(Happening{Type: "call.effect_given_up", Order: c.rec.Order, At: c.now(), Detail: map[string]any{"act": string(e.Act), "why": err.Error()}})
+	c.o.d.cfg.Emit(Happening{Type: callEffectGivenUp, Order: c.rec.Order, At: c.now(), Detail: map[string]any{"act": string(e.Act), "why": err.Error()}})
 	return true
 }
 

@@ -24,8 +24,8 @@ type Desk struct {
 	NC      *nats.Conn
 	Line    *queue.Line
 	Records *cdr.Store
-	// Events reads a call's timeline.
-	Events func(ctx context.Context, callID string, limit int) ([]api.TimelineEntry, error)
+	// Events reads what happened to a call from a moment on. Nil: nothing is known.
+	Events func(ctx context.Context, callID string, from time.Time, limit int) ([]api.TimelineEntry, error)
 }
 
 // Put puts one order in line: one publish with an answer, nothing else. Errors
@@ -102,7 +102,15 @@ func (d *Desk) Timeline(ctx context.Context, id string, limit int) ([]api.Timeli
 	if d.Events == nil {
 		return nil, nil
 	}
-	return d.Events(ctx, id, limit)
+	r, err := d.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	from := r.Order.QueuedAt
+	if !from.IsZero() {
+		from = from.Add(-time.Minute) // two clocks
+	}
+	return d.Events(ctx, id, from, limit)
 }
 
 // ask asks the office, and again while it is just changing hands, until ctx ends

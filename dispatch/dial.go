@@ -10,6 +10,7 @@ import (
 	"dibs/call"
 	"dibs/carrier"
 	"dibs/claim"
+	"dibs/events"
 	"dibs/wire"
 )
 
@@ -63,7 +64,7 @@ func (c *caller) gotBot(ctx context.Context, got claimed) bool {
 		return c.noBot(ctx, got.err)
 	}
 	c.bot = got.got
-	c.emit("call.claimed", map[string]any{
+	c.emit(events.CallClaimed, map[string]any{
 		"bot": got.got.BotID, "seat": got.got.Seat, "attempts": got.got.Attempts, "warmup": got.got.Warmup, "took_ms": got.got.Took.Milliseconds(),
 	})
 	if !c.apply(ctx, call.Event{Kind: call.EvBot, Bot: got.got.BotID}) {
@@ -92,7 +93,7 @@ func (c *caller) noBot(ctx context.Context, err error) bool {
 		c.o.d.cfg.Log.Warn().Err(err).Str("call", c.id).Msg("claim")
 		return c.apply(ctx, call.Event{Kind: call.EvNoBot, Reason: "claim_failed"})
 	}
-	c.emit("call.claim_refused", map[string]any{"code": r.Code, "counts": r.Counts, "attempts": r.Attempts, "detail": r.Detail})
+	c.emit(callClaimRefused, map[string]any{"code": r.Code, "counts": r.Counts, "attempts": r.Attempts, "detail": r.Detail})
 	if r.CallsFault {
 		return c.apply(ctx, call.Event{Kind: call.EvRejected, Reason: r.Code})
 	}
@@ -135,7 +136,7 @@ func (c *caller) gotCarrier(ctx context.Context, got dialled) bool {
 	ev := call.Event{Attempt: got.attempt}
 	verdict := carrier.VerdictOf(got.err)
 	if got.err != nil {
-		c.emit("call.dial_failed", map[string]any{"verdict": string(verdict), "why": got.err.Error(), "attempt": got.attempt})
+		c.emit(callDialFailed, map[string]any{"verdict": string(verdict), "why": got.err.Error(), "attempt": got.attempt})
 	}
 	switch verdict {
 	case "":

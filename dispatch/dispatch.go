@@ -72,7 +72,7 @@ func (d *Dispatcher) inOffice(ctx context.Context, term uint64) error {
 	}
 	for _, b := range loaded.Broken {
 		d.cfg.Log.Error().Err(b.Err).Str("record", b.Key).Msg("a record cannot be read: a person has to look; its call is not dialled")
-		d.cfg.Emit(Happening{Type: "operator.record_broken", At: d.clock.now(), Detail: map[string]any{"record": b.Key, "why": b.Err.Error()}})
+		d.cfg.Emit(Happening{Type: recordBroken, At: d.clock.now(), Detail: map[string]any{"record": b.Key, "why": b.Err.Error()}})
 	}
 	term0, err := d.cfg.Line.TakeOffice(ctx, d.cfg.ID)
 	if err != nil {

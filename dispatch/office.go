@@ -195,7 +195,7 @@ func (o *office) park(ctx context.Context, it *queue.Item, why error) {
 		return
 	}
 	o.d.cfg.Log.Error().Err(why).Str("subject", it.Subject()).Uint64("parked", p.ID).Msg("a message cannot be read: parked")
-	o.d.cfg.Emit(Happening{Type: "operator.order_parked", At: o.d.clock.now(), Detail: map[string]any{"parked": p.ID, "subject": it.Subject(), "why": why.Error()}})
+	o.d.cfg.Emit(Happening{Type: orderParked, At: o.d.clock.now(), Detail: map[string]any{"parked": p.ID, "subject": it.Subject(), "why": why.Error()}})
 }
 
 // place puts a waiter where it belongs: in line, with what is urgent, or with

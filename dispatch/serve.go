@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dibs/call"
+	"dibs/events"
 )
 
 // serve lets go whoever can. Calls that have found no bot wait for a seat, oldest
@@ -74,7 +75,7 @@ func (o *office) begin(ctx context.Context, w *waiter, ev *call.Event, re chan<-
 				at = now.Add(5 * time.Second)
 			}
 			o.later.push(at, w)
-			o.d.cfg.Emit(Happening{Type: "call.verdict", Order: c.rec.Order, At: now, Detail: map[string]any{"reason": string(verdict), "next_at": at}})
+			o.d.cfg.Emit(Happening{Type: events.CallVerdict, Order: c.rec.Order, At: now, Detail: map[string]any{"reason": string(verdict), "next_at": at}})
 			return false
 		}
 		o.d.cfg.At(StepGuards, c.id)

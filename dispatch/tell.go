@@ -4,6 +4,18 @@ import (
 	"time"
 
 	"dibs/call"
+	"dibs/events"
+)
+
+// Types of events that only the dispatcher tells of; the others are package events'.
+const (
+	callChanged         = "call.changed"          // its record moved within a state
+	callCancelRequested = "call.cancel_requested" // and it ends when the carrier says so
+	callClaimRefused    = "call.claim_refused"    // no bot: which kind of nobody, with counts and asks
+	callDialFailed      = "call.dial_failed"      // what the carrier's error means
+	callEffectGivenUp   = "call.effect_given_up"  // after tries enough
+	orderParked         = "operator.order_parked"
+	recordBroken        = "operator.record_broken"
 )
 
 // emit tells of something about this call that is no change of its record.
@@ -28,10 +40,10 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 	if ev.Reason != "" {
 		detail["reason"] = ev.Reason
 	}
-	typ := "call.changed"
+	typ := callChanged
 	switch {
 	case r.State.Terminal() && !before.State.Terminal():
-		typ = "call.ended"
+		typ = events.CallEnded
 		detail["outcome"] = string(r.Outcome())
 		if a := r.Last(); a != nil && !a.LiveAt.IsZero() {
 			detail["length_ms"] = r.EndedAt.Sub(a.LiveAt).Milliseconds()
@@ -39,23 +51,25 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 	case r.State != before.State:
 		switch r.State {
 		case call.Placing:
-			typ = "call.admitted"
+			typ = events.CallAdmitted
 		case call.Dialing:
-			typ = "call.dialing"
+			typ = events.CallDialing
 		case call.Ringing:
-			typ = "call.ringing"
+			typ = events.CallRinging
 		case call.Live:
-			typ = "call.answered"
+			typ = events.CallAnswered
 		case call.Queued, call.Scheduled:
-			typ = "call.queued"
+			typ = events.CallQueued
 			if !r.BotWaitSince.IsZero() {
-				typ = "call.bot_wait"
+				if before.BotWaitSince.IsZero() {
+					typ = events.CallBotWaitStarted
+				}
 				detail["left_ms"] = max(0, r.BotWaitSince.Add(call.BotWait).Sub(c.now())).Milliseconds()
 				detail["final_attempt"] = r.Final
 			}
 		}
 	case ev.Kind == call.EvCancel:
-		typ = "call.cancel_requested"
+		typ = callCancelRequested
 	}
 	c.o.d.cfg.Emit(Happening{Type: typ, Order: r.Order, At: c.now().Truncate(time.Millisecond), Record: &r, Detail: detail})
 }

@@ -1,0 +1,145 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"dibs/carrier/twilio"
+	"dibs/cdr"
+	"dibs/claim"
+	"dibs/dispatch"
+	"dibs/events"
+	"dibs/internal/leader"
+	"dibs/pool"
+	"dibs/queue"
+	"dibs/server"
+	"dibs/wire"
+)
+
+// officeKey is the office of the dispatcher; there is one in an environment.
+const officeKey = "dispatch"
+
+// Config is what a backend is made of. NC, Listener, ID, PublicURL, Twilio and
+// Tokens are required.
+type Config struct {
+	NC       *nats.Conn
+	Listener net.Listener
+
+	ID        string // of this process, a token
+	PublicURL string // where the carrier reaches us, no slash at the end
+	Region    string // of calls that name none
+	From      string // of calls that name none
+	Tokens    []server.Token
+	Twilio    twilio.Config
+
+	Replicas  int           // of streams and buckets; 0: as they are
+	Retention time.Duration // of ended records; 0: 30 days
+	Cap       int           // most calls in flight; 0: 1000
+	StopIn    time.Duration // 0: 20 s
+
+	Hurry float64                     // see [dispatch.Config]
+	At    func(dispatch.Step, string) // see [dispatch.Config]
+	Log   zerolog.Logger
+}
+
+// Run is a backend's life: until ctx ends, or it cannot go on.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.StopIn == 0 {
+		cfg.StopIn = 20 * time.Second
+	}
+	js, err := jetstream.New(cfg.NC)
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	tw, err := twilio.New(cfg.Twilio)
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	roster := pool.NewRoster()
+	asker, err := claim.New(cfg.NC, claim.AskerConfig{
+		Counts: func(region, p string) wire.Counts { return roster.Counts(time.Now(), region, p) },
+	})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	defer func() { _ = asker.Close() }()
+	opening, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	line, err := queue.Open(opening, js, queue.Config{Replicas: cfg.Replicas})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	records, err := cdr.Open(opening, js, cdr.Config{Replicas: cfg.Replicas, Retention: cfg.Retention})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	log, err := events.Open(opening, js, events.Config{Replicas: cfg.Replicas, Source: "/dibs/backend/" + cfg.ID})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	lead, err := leader.New(js, leader.Config{Key: officeKey, ID: cfg.ID, Replicas: cfg.Replicas, Logger: cfg.Log})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	d, err := dispatch.New(dispatch.Config{
+		NC: cfg.NC, Leader: lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: tw,
+		ID: cfg.ID, PublicURL: cfg.PublicURL, Cap: cfg.Cap, Emit: emitter(log, cfg.Log), Hurry: cfg.Hurry, At: cfg.At, Log: cfg.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector())
+	srv, err := server.New(server.Config{
+		Calls: &dispatch.Desk{NC: cfg.NC, Line: line, Records: records, Events: timeline(log)}, Asker: asker, Roster: roster, NC: cfg.NC, Carrier: tw,
+		Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Region: cfg.Region, From: cfg.From, Registerer: reg, Gatherer: reg, Log: cfg.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	return serve(ctx, cfg, &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 5 * time.Second}, roster, d, log)
+}
+
+// serve runs the parts, and stops them in order: the API first, so that nobody is
+// promised anything by a process that leaves.
+func serve(ctx context.Context, cfg Config, web *http.Server, roster *pool.Roster, d *dispatch.Dispatcher, log *events.Log) error {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, working := errgroup.WithContext(working)
+	g.Go(func() error { return roster.Run(working, cfg.NC, cfg.Log) })
+	g.Go(func() error { return d.Run(working) })
+	g.Go(func() error { return log.Run(working) })
+	g.Go(func() error {
+		if err := web.Serve(cfg.Listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("backend: serve: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-working.Done():
+		}
+		cfg.Log.Info().Msg("stopping")
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.StopIn)
+		defer cancel()
+		if err := web.Shutdown(closing); err != nil {
+			_ = web.Close()
+		}
+		stop()
+		return nil
+	})
+	cfg.Log.Info().Str("addr", cfg.Listener.Addr().String()).Str("id", cfg.ID).Msg("backend started")
+	return g.Wait()
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// figure is a metric that a package's own benchmark reports, and what becomes of it.
+type figure struct {
+	pkg, bench, flags  string
+	metric, ref        string // names of ReportMetric; ref may be empty
+	name, unit, refers string
+	bar                float64 // on the ratio when there is a reference; 0: none
+	value              bool    // the bar is on the value all the same
+}
+
+var figures = []figure{
+	{pkg: "./media", bench: "FirstFrame", flags: "-benchtime=5x", metric: "first_frame_p95_ms", ref: "echo_p95_ms", name: "first greeting frame after start, p95, 50 streams", unit: "ms", refers: "raw websocket echo", bar: 40, value: true},
+}
+
+// goBenchmarks runs the packages' own benchmarks and reads their metrics.
+func goBenchmarks(ctx context.Context) (rows []Row, err error) {
+	type run struct{ pkg, bench, flags string }
+	done := map[run]map[string]float64{}
+	for _, f := range figures {
+		k := run{f.pkg, f.bench, f.flags}
+		metrics, ok := done[k]
+		if !ok {
+			args := append([]string{"test", "-run", "^$", "-bench", f.bench, "-timeout", "10m"}, strings.Fields(f.flags)...)
+			out, err := exec.CommandContext(ctx, "go", append(args, f.pkg)...).CombinedOutput()
+			if err != nil {
+				return rows, fmt.Errorf("%s %s: %w\n%s", f.pkg, f.bench, err, out)
+			}
+			metrics = parseMetrics(out)
+			done[k] = metrics
+		}
+		v, ok := metrics[f.metric]
+		if !ok {
+			return rows, fmt.Errorf("%s %s: no metric %s", f.pkg, f.bench, f.metric)
+		}
+		r := Row{Name: f.name, Value: v, Unit: f.unit}
+		switch {
+		case f.bar > 0 && f.value:
+			r = r.atMost(f.bar).against(f.refers, metrics[f.ref])
+		case f.ref != "":
+			if r = r.against(f.refers, metrics[f.ref]); f.bar > 0 {
+				r = r.atMost(f.bar)
+			}
+		case f.bar > 0:
+			r = r.atMost(f.bar)
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// parseMetrics reads the lines of a benchmark: a number, then its unit, in pairs.
+func parseMetrics(out []byte) map[string]float64 {
+	m := map[string]float64{}
+	for sc := bufio.NewScanner(bytes.NewReader(out)); sc.Scan(); {
+		fields := strings.Fields(sc.Text())
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		for i := 2; i+1 < len(fields); i += 2 {
+			if v, err := strconv.ParseFloat(fields[i], 64); err == nil {
+				m[fields[i+1]] = v
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,43 @@
+// Command dibs is everything in one program: the demo, which runs a whole system
+// on loopback, and the parts it is made of. See --help.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"dibs/backend"
+	"dibs/bot"
+	"dibs/internal/program"
+)
+
+func main() {
+	var cli struct {
+		Demo    demoCommand     `cmd:"" help:"Run the whole system in one terminal: NATS, backend, bots, simulated carrier."`
+		Bot     bot.Command     `cmd:"" help:"One warm bot."`
+		Backend backend.Command `cmd:"" help:"One backend: API, webhooks, dispatcher."`
+		Carrier struct {
+			Serve carrierCommand `cmd:"" help:"A simulated Twilio on loopback."`
+		} `cmd:"" help:"The simulated carrier."`
+		NATS    natsCommand `cmd:"" name:"nats" help:"The embedded NATS server with JetStream, on loopback."`
+		Version struct{}    `cmd:"" help:"Print the version."`
+		Log     program.Log `embed:""`
+	}
+	k := program.Parse(&cli, "dibs", "A warm pool of voice bots on NATS.", os.Args[1:])
+	log := cli.Log.Logger()
+	switch k.Command() {
+	case "demo":
+		program.Main("dibs demo", cli.Demo.Run)
+	case "bot":
+		program.Main("dibs bot", func(ctx context.Context) error { return cli.Bot.Run(ctx, log) }, bot.ErrDrained)
+	case "backend":
+		program.Main("dibs backend", func(ctx context.Context) error { return cli.Backend.Run(ctx, log) })
+	case "carrier serve":
+		program.Main("dibs carrier", func(ctx context.Context) error { return cli.Carrier.Serve.Run(ctx, log) })
+	case "nats":
+		program.Main("dibs nats", func(ctx context.Context) error { return cli.NATS.Run(ctx, log) })
+	case "version":
+		fmt.Println(program.Version())
+	}
+}

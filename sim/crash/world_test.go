@@ -1,0 +1,282 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"dibs/api"
+	"dibs/call"
+	"dibs/carrier/simcarrier"
+	"dibs/cdr"
+	"dibs/queue"
+)
+
+// program is the real thing, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "dibs-crash-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = filepath.Join(dir, "dibs")
+	if out, err := exec.Command("go", "build", "-o", program, "dibs/cmd/dibs").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// process is one child that can be killed and started again.
+type process struct {
+	t    *testing.T
+	name string
+	args []string
+	env  []string
+	dir  string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func (p *process) start(extra ...string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log, err := os.OpenFile(filepath.Join(p.dir, p.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	check(p.t, err)
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(program, p.args...)
+	cmd.Env = append(append(os.Environ(), p.env...), extra...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	check(p.t, cmd.Start())
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	p.cmd, p.done = cmd, done
+}
+
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// died waits until the process has ended by itself.
+func (p *process) died(within time.Duration) bool {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	select {
+	case <-done:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// world is a system of real processes.
+type world struct {
+	t       *testing.T
+	dir     string
+	natsURL string
+	natsP   *process
+	carrier *simcarrier.Server
+	sim     string
+	base    string
+	api     *api.Client
+	backend *process
+	more    []*process // further backends
+	bots    []*process
+
+	nc      *nats.Conn
+	line    *queue.Line
+	records *cdr.Store
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+const token = "crash-harness-token"
+
+// newWorld starts NATS, the carrier (in this process, so that a test can look into
+// its books), bots and one backend that waits for its start.
+func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir()}
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.dump()
+		}
+	})
+	port := freePort(t)
+	w.natsURL = fmt.Sprintf("nats://127.0.0.1:%d", port)
+	w.natsP = w.process("nats", []string{"nats", "--port", fmt.Sprint(port), "--store", filepath.Join(w.dir, "js")})
+	w.natsP.start()
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	w.sim = "http://" + l.Addr().String()
+	w.carrier, err = simcarrier.New(simcarrier.Config{Listener: l, Insecure: true, Profile: profile, Seed: 1})
+	check(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.carrier.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+
+	w.nc, err = nats.Connect(w.natsURL, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	check(t, err)
+	t.Cleanup(w.nc.Close)
+	w.until("NATS is there", w.nc.IsConnected)
+	js, err := jetstream.New(w.nc)
+	check(t, err)
+	w.line, err = queue.Open(ctx, js, queue.Config{})
+	check(t, err)
+	w.records, err = cdr.Open(ctx, js, cdr.Config{})
+	check(t, err)
+
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	w.base = "http://" + addr
+	w.backend = w.process("backend", []string{"backend", "--addr", addr, "--name", "one", "--region", "eu-west", "--from", "+15005550006", "--insecure"},
+		append(env, "DIBS_TOKEN="+token, "TWILIO_ACCOUNT_SID="+simcarrier.AccountSID, "TWILIO_AUTH_TOKEN="+simcarrier.AuthToken, "TWILIO_BASE_URL="+w.sim)...)
+	w.api, err = api.NewClient(api.ClientConfig{BaseURL: w.base, Token: token, Timeout: 10 * time.Second})
+	check(t, err)
+	for i := range bots {
+		b := w.process(fmt.Sprintf("bot-%d", i), []string{
+			"bot", "--region", "eu-west", "--name", fmt.Sprintf("bot-%d", i), "--media-addr", "127.0.0.1:0", "--ops-addr", "", "--insecure", "--voice", "tone", "--tag-greetings",
+		})
+		b.start()
+		w.bots = append(w.bots, b)
+	}
+	return w
+}
+
+func (w *world) process(name string, args []string, env ...string) *process {
+	p := &process{t: w.t, name: name, args: args, dir: w.dir, env: append(env, "NATS_URL="+w.natsURL)}
+	w.t.Cleanup(p.kill)
+	return p
+}
+
+// until waits for a state, bounded.
+func (w *world) until(what string, ok func() bool) { w.untilIn(what, 60*time.Second, ok) }
+
+func (w *world) untilIn(what string, patience time.Duration, ok func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within %v: %s", patience, what)
+		}
+		<-tick.C
+	}
+}
+
+func (w *world) ready() bool {
+	resp, err := http.Get(w.base + "/readyz")
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// idle is how many seats the backend believes to be idle.
+func (w *world) idle() int {
+	page, err := w.api.Bots(w.t.Context(), "eu-west", "")
+	if err != nil {
+		return -1
+	}
+	return page.Counts.Idle
+}
+
+// put asks for a call until somebody says that it was taken.
+func (w *world) put(key, to, tag string) string {
+	w.t.Helper()
+	var id string
+	meta, _ := json.Marshal(map[string]string{"dibs_tag": tag})
+	w.until("POST /v1/calls "+key, func() bool {
+		c, _, err := w.api.PlaceCall(w.t.Context(), api.PlaceCall{To: to, Org: "acme", Metadata: meta, Greeting: api.Greeting{Text: "Hello"}}, key)
+		id = c.ID
+		return err == nil
+	})
+	return id
+}
+
+func (w *world) record(id string) (call.Record, bool) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+	defer cancel()
+	r, _, err := w.records.Get(ctx, id)
+	return r, err == nil
+}
+
+// nothingLeft fails the test when a message, an open record or a seat remains.
+func (w *world) nothingLeft(seats int) {
+	w.t.Helper()
+	w.until("every seat is idle", func() bool { return w.idle() == seats })
+	w.until("the line is empty", func() bool {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+		defer cancel()
+		tally, err := w.line.Count(ctx, queue.Filter{})
+		return err == nil && tally.Waiting == 0
+	})
+	w.until("no record is open", func() bool {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
+		defer cancel()
+		l, err := w.records.Load(ctx, time.Time{}, func(call.Record, cdr.Rev) {})
+		return err == nil && l.Open == 0 && len(l.Broken) == 0
+	})
+}
+
+// dump shows the ends of the logs of a test that failed.
+func (w *world) dump() {
+	files, _ := filepath.Glob(filepath.Join(w.dir, "*.log"))
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		if n := len(data); n > 6000 {
+			data = data[n-6000:]
+		}
+		w.t.Logf("%s:\n%s", filepath.Base(f), bytes.TrimSpace(data))
+	}
+}
+
+var _ = io.EOF
