@@ -64,14 +64,18 @@ func TestStream(t *testing.T) {
 	})
 	h := newHooks(t, nil)
 	out := t.TempDir()
-	s := start(t, simcarrier.Config{Insecure: true, Record: out, Profile: simcarrier.Profile{
-		Talk: simcarrier.Range{Min: 1500 * time.Millisecond}, Tone: true, Digits: "5#",
-	}})
+	s := start(t, simcarrier.Config{Insecure: true, Record: out, Profile: simcarrier.Profile{Tone: true, Digits: "5#"}})
 	began := time.Now()
 	twiml := strings.Replace(b.twiml(""), "<Stream ", `<Stream statusCallback="`+h.URL+`/stream" `, 1)
 	sid := create(t, s, "Twiml", twiml)
+	eventually(t, "the tag, its mark and a digit", func() bool {
+		c, _ := s.Call(sid)
+		return c.Heard.Tag == "4711" && len(b.of("mark")) == 1 && len(b.of("dtmf")) > 0
+	})
+	s.Hangup(sid)
 	c := until(t, s, sid, "completed")
 	lasted := time.Since(began)
+	eventually(t, "the stop message", func() bool { return len(b.of("stop")) == 1 })
 
 	if c.EndedBy != "callee" || c.Heard.Tag != "4711" || !c.Heard.Sound || c.Heard.Marks != 1 || c.Heard.Bytes != len(hello) {
 		t.Errorf("heard %+v, ended by %s", c.Heard, c.EndedBy)
@@ -169,9 +173,7 @@ func TestRescue(t *testing.T) {
 	}
 	s.Hangup(sid)
 	until(t, s, sid, "completed")
-	if len(second.of("stop")) != 1 {
-		t.Error("the second bot was not told to stop")
-	}
+	eventually(t, "the second bot is told to stop", func() bool { return len(second.of("stop")) == 1 })
 }
 
 func TestClear(t *testing.T) {
