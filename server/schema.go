@@ -47,17 +47,16 @@ func (s *Server) describe() {
 func (s *Server) schemas() huma.Registry { return s.huma.OpenAPI().Components.Schemas }
 
 // interval is how a call.Interval looks in JSON: ["09:00","18:00"].
-type interval [2]clock
+type interval struct{}
 
-// clock is how a call.Clock looks in JSON.
-type clock string
-
-// Schema is the schema of a time of day.
-func (clock) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{
+// Schema is two times of day.
+func (interval) Schema(huma.Registry) *huma.Schema {
+	two := 2
+	clock := &huma.Schema{
 		Type: huma.TypeString, Pattern: "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$",
 		PatternDescription: "a time of day, 00:00 to 24:00", Examples: []any{"09:00"},
 	}
+	return &huma.Schema{Type: huma.TypeArray, Items: clock, MinItems: &two, MaxItems: &two}
 }
 
 // decode is json.Unmarshal with errors that are fit to be shown.
