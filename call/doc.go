@@ -70,5 +70,6 @@
 // A bot that dies before the answer: another is claimed and noted ([EvBot]), or the
 // call is hung up. One that dies in the conversation: interrupted, hung up, and a callback
 // if one is wanted. A cancel works in every state: at once before the intent, after it as
-// soon as there is a call to hang up.
+// soon as there is a call to hang up. And should the carrier ever speak of a dial that was
+// proved not to be made, that dial is hung up and there is no further one.
 package call

@@ -251,7 +251,7 @@ func (m *machine) cancel(ev Event) bool {
 
 // bot: who has the attempt. One that comes for an attempt that is over is sent home.
 func (m *machine) bot(ev Event) bool {
-	a := m.r.Current()
+	a := m.r.Last() // one without an attempt that comes too late is meant for the last
 	if ev.Attempt != "" {
 		a = m.r.Attempt(ev.Attempt)
 	}

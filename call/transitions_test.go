@@ -56,6 +56,10 @@ func TestTransitions(t *testing.T) {
 		{name: "not placed, owner still there", before: notPlaced[:2], ev: call.Event{Kind: call.EvNotPlaced}, wait: 10 * time.Minute, state: call.Dialing, ignored: true},
 		{name: "not placed, it rings", before: ringing, ev: call.Event{Kind: call.EvNotPlaced, OwnerGone: true}, wait: 10 * time.Minute, state: call.Ringing, ignored: true},
 
+		// An admission that was decided on an older record.
+		{name: "admitted as the next attempt", before: ev(call.EvAdmitted, call.EvNoBot), ev: call.Event{Kind: call.EvAdmitted, Attempt: "c-2"}, state: call.Placing},
+		{name: "admitted as an attempt that has been", before: ev(call.EvAdmitted, call.EvNoBot), ev: call.Event{Kind: call.EvAdmitted, Attempt: "c-1"}, state: call.Queued, ignored: true},
+
 		// The owner leaves.
 		{name: "owner gone before the intent", before: slices.Concat(ev(call.EvAdmitted), []call.Event{bot}), ev: call.Event{Kind: call.EvOwnerGone}, state: call.Queued, effects: []call.Act{call.Release, call.CancelBot, call.Requeue}},
 		{name: "owner gone after the intent", before: ev(call.EvAdmitted, call.EvIntent), ev: call.Event{Kind: call.EvOwnerGone}, state: call.Dialing},
@@ -136,6 +140,25 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("ignored: %v, want %v", ignored, c.ignored)
 			}
 		})
+	}
+}
+
+// TestNoSecondDial: a record that somebody put back into the queue by hand is not
+// dialled again, even by a dispatcher that does not check it.
+func TestNoSecondDial(t *testing.T) {
+	rec := after(call.New(order(), t0), append(ev(call.EvAdmitted, call.EvIntent), call.Event{Kind: call.EvEnd, Outcome: call.NoAnswer})...)
+	rec.State, rec.EndedAt = call.Queued, time.Time{}
+	if next, _ := call.Apply(rec, call.Event{Kind: call.EvAdmitted}, sec(60)); next.State != call.Queued {
+		t.Errorf("got %s", next.State)
+	}
+}
+
+// TestBotWaitIsOver: a bot was found; the next miss begins a new wait.
+func TestBotWaitIsOver(t *testing.T) {
+	rec := after(call.New(order(), t0), ev(call.EvAdmitted, call.EvNoBot, call.EvAdmitted, call.EvIntent, call.EvRefused429, call.EvAdmitted)...)
+	rec, _ = call.Apply(rec, call.Event{Kind: call.EvNoBot}, sec(200))
+	if rec.Final || !rec.BotWaitSince.Equal(sec(200)) {
+		t.Errorf("got final %v, waiting since %v", rec.Final, rec.BotWaitSince.Sub(t0))
 	}
 }
 
