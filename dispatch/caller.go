@@ -71,8 +71,20 @@ func newCaller(o *office, r call.Record, rev cdr.Rev) *caller {
 	}
 }
 
-// hold takes the call's message, which was on its way back.
-func (c *caller) hold(it *queue.Item) { c.send(letter{item: it}) }
+// clearLetters is for the office, when the caller is done: the call's message may
+// have come in its last moment. Who waits for an answer sees that the call is over.
+func (c *caller) clearLetters() {
+	for {
+		select {
+		case l := <-c.letters:
+			if l.item != nil {
+				c.item, c.seq = l.item, l.item.Seq
+			}
+		default:
+			return
+		}
+	}
+}
 
 // send delivers a letter unless the call is over or floods; who needs an answer
 // asks again then.

@@ -158,7 +158,9 @@ func (o *office) run(ctx context.Context) error {
 func (o *office) arrived(ctx context.Context, it *queue.Item) {
 	id := it.Key.Call
 	if c := o.inFlight[id]; c != nil { // it was given back with a delay, and its turn came first
-		c.hold(it)
+		if !c.send(letter{item: it}) {
+			o.callers.Go(func() { _ = it.Nak(ctx, time.Second) }) // it floods: later
+		}
 		return
 	}
 	if w := o.known[id]; w != nil {
@@ -291,11 +293,14 @@ func (o *office) left(ctx context.Context, c *caller) {
 		}
 		return
 	}
-	if c.rev == 0 { // it never got a record: it left the line before
-		return
+	c.clearLetters()
+	if c.rev != 0 {
+		o.people.Note(c.rec)
 	}
-	o.people.Note(c.rec)
-	if c.rec.State.Terminal() {
+	if c.rev == 0 || c.rec.State.Terminal() { // without a record it had left the line before
+		if c.item != nil {
+			o.callers.Go(func() { c.ack(ctx) })
+		}
 		return
 	}
 	w := &waiter{

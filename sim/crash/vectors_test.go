@@ -87,11 +87,14 @@ func (r row) run(t *testing.T) {
 	w.until("the backend is ready", w.ready)
 	w.until("the bot is there", func() bool { return w.idle() == 1 })
 	begun := time.Now()
-	id := w.put("k", "+4915112345678", "4711")
+	// Put from beside: the first steps kill the process that would answer.
+	put := make(chan string, 1)
+	go func() { put <- w.put("k", "+4915112345678", "4711") }()
 	if !w.backend.died(60 * time.Second) {
 		t.Fatal("the backend did not come to the step at which it was to die")
 	}
 	w.backend.start()
+	id := <-put
 
 	var rec call.Record
 	w.untilIn("the call ends", 4*time.Minute, func() bool {

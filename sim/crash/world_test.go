@@ -172,7 +172,7 @@ func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string)
 
 	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	w.base = "http://" + addr
-	w.backend = w.process("backend", []string{"backend", "--addr", addr, "--name", "one", "--region", "eu-west", "--from", "+15005550006", "--insecure"},
+	w.backend = w.process("backend", []string{"backend", "--addr", addr, "--name", "one", "--region", "eu-west", "--from", "+15005550006", "--insecure", "--log-level", "warn"},
 		append(env, "DIBS_TOKEN="+token, "TWILIO_ACCOUNT_SID="+simcarrier.AccountSID, "TWILIO_AUTH_TOKEN="+simcarrier.AuthToken, "TWILIO_BASE_URL="+w.sim)...)
 	w.api, err = api.NewClient(api.ClientConfig{BaseURL: w.base, Token: token, Timeout: 10 * time.Second})
 	check(t, err)
