@@ -21,7 +21,7 @@ const MaxRecord = 256 << 10
 // DecodeOrder reads an order and checks it. Unknown fields are ignored.
 func DecodeOrder(data []byte) (Order, error) {
 	var o Order
-	if err := decode(data, &o, MaxOrder); err != nil {
+	if err := decode(data, &o, &o.V, MaxOrder); err != nil {
 		return Order{}, fmt.Errorf("order: %w", err)
 	}
 	if err := o.Check(); err != nil {
@@ -46,7 +46,7 @@ func (o Order) Encode() ([]byte, error) {
 // that cannot be read is to be shown to a person; its call must not be dialled.
 func DecodeRecord(data []byte) (Record, error) {
 	var r Record
-	if err := decode(data, &r, MaxRecord); err != nil {
+	if err := decode(data, &r, &r.V, MaxRecord); err != nil {
 		return Record{}, fmt.Errorf("record: %w", err)
 	}
 	if err := r.Check(); err != nil {
@@ -67,18 +67,24 @@ func (r Record) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// decode reads v. The version is looked at first even when a newer writer changed
-// the type of a field: "of a newer version" is a better answer than "malformed".
-func decode(data []byte, v any, most int) error {
+// decode reads v, whose version stands at version. It is looked at first even when a
+// newer writer changed the type of a field: "of a newer version" is a better answer
+// than "malformed".
+func decode(data []byte, v any, version *int, most int) error {
 	if len(data) > most {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), most)
 	}
 	err := json.Unmarshal(data, v)
-	var probe struct {
-		V int `json:"v"`
+	if err != nil {
+		var probe struct {
+			V int `json:"v"`
+		}
+		if json.Unmarshal(data, &probe) == nil {
+			*version = probe.V
+		}
 	}
-	if json.Unmarshal(data, &probe) == nil && probe.V > Version {
-		return fmt.Errorf("%w: %d, this side reads %d", ErrVersion, probe.V, Version)
+	if *version > Version {
+		return fmt.Errorf("%w: %d, this side reads %d", ErrVersion, *version, Version)
 	}
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%w: field %q: %s instead of %s", ErrMalformed, te.Field, te.Value, te.Type)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // the zone database travels with the binary: a bare container dials at the right hour
 )
@@ -139,15 +141,38 @@ func (h Hours) Earliest(at time.Time, loc *time.Location) (t time.Time, ok bool)
 	return time.Time{}, false
 }
 
-// Zone loads an IANA time zone ("Europe/Berlin"). The zone of this machine is
-// not one. It costs some microseconds; keep the result where many are asked for.
+// Zone is the IANA time zone of that name ("Europe/Berlin"). The zone of this
+// machine is not one.
 func Zone(name string) (*time.Location, error) {
-	if name == "" || name == "Local" {
-		return nil, fmt.Errorf("time zone %q, want an IANA name like Europe/Berlin", name)
+	if loc, ok := zones.Load(name); ok {
+		return loc.(*time.Location), nil
+	}
+	if !zoneName(name) {
+		return nil, fmt.Errorf("time zone %.60q, want an IANA name like Europe/Berlin", name)
 	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
 		return nil, fmt.Errorf("time zone %.60q is not known", name)
 	}
+	zones.Store(name, loc)
 	return loc, nil
+}
+
+// zones remembers what was loaded: name → *time.Location. It is no state, only the zone
+// database read once, which never changes in the life of a process; loading a zone
+// costs more than everything else about an order. Only names that exist get in, and
+// zoneName gives each of them one spelling, so it cannot grow without end.
+var zones sync.Map
+
+// zoneName reports whether s looks like a name of the zone database.
+func zoneName(s string) bool {
+	if s == "Local" || len(s) > 60 {
+		return false
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if strings.Trim(part, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-") != "" || part == "" {
+			return false
+		}
+	}
+	return true
 }

@@ -85,6 +85,17 @@ func TestEarliest(t *testing.T) {
 	})
 }
 
+func TestZone(t *testing.T) {
+	for _, name := range []string{"Europe/Berlin", "America/Argentina/Buenos_Aires", "America/Port-au-Prince", "Etc/GMT+3", "UTC"} {
+		zone(t, name)
+	}
+	for _, name := range []string{"", "Local", "Berlin", "Europe//Berlin", "Europe/Berlin/", "/Europe/Berlin", "./UTC", "../zoneinfo/UTC", "Europe/./Berlin", "Europe/Berlin\x00", strings.Repeat("x", 61)} {
+		if loc, err := call.Zone(name); err == nil {
+			t.Errorf("%q: got %s", name, loc)
+		}
+	}
+}
+
 func TestHoursAnd(t *testing.T) {
 	a := call.Hours{"mon": {{Open: 60, Close: 120}, {Open: 180, Close: 300}}, "tue": {{Open: 0, Close: 60}}}
 	b := call.Hours{"mon": {{Open: 100, Close: 200}}, "wed": {{Open: 0, Close: 60}}}
