@@ -28,6 +28,15 @@ func (c clock) now() time.Time {
 	return epoch.Add(time.Duration(float64(time.Since(epoch)) * c.hurry))
 }
 
+// outside is what a moment of this clock is for everybody else: the carrier keeps
+// real time.
+func (c clock) outside(t time.Time) time.Time {
+	if c.hurry == 1 {
+		return t
+	}
+	return epoch.Add(c.real(t.Sub(epoch)))
+}
+
 // real is how long a duration of this clock takes.
 func (c clock) real(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / c.hurry)

@@ -178,7 +178,7 @@ func (c *caller) lookUp(ctx context.Context) {
 	o := c.rec.Order
 	q := carrier.Query{ID: a.CarrierID}
 	if q.ID == "" {
-		q = carrier.Query{To: o.To, From: o.From, StartedSince: a.IntentAt}
+		q = carrier.Query{To: o.To, From: o.From, StartedSince: c.o.d.clock.outside(a.IntentAt)}
 	}
 	ev := call.Evidence{OwnerGone: a.Owner != c.o.owner, Talking: c.o.d.cfg.Roster.Live(time.Now(), c.id)}
 	go func() {
