@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dibs/call"
@@ -117,7 +118,7 @@ func TestLoadWhileOthersWrite(t *testing.T) {
 			natstest.Bubble(t, func(t *testing.T) {
 				b := natstest.Start(t)
 				s, other := openStore(t, b.JetStream(t)), openStore(t, b.JetStream(t))
-				const n = 3600 // more than is read ahead
+				const n = 2010 // a little more than is read ahead
 				var ids []string
 				var revs []Rev
 				for i := range n {
@@ -183,6 +184,7 @@ func TestWatch(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		from := rev
 		go func() { done <- s.Watch(ctx, from, func(c Change) { changes <- c }) }()
+		synctest.Wait()
 		expect := func(want Rev, state call.State, broken bool) {
 			t.Helper()
 			select {

@@ -106,6 +106,27 @@ func TestPutWithALostAnswer(t *testing.T) {
 	}
 }
 
+// A line that is full has the same error code as a call that is in it.
+func TestPutWhenFull(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		js := natstest.Start(t).JetStream(t)
+		cfg := lineConfig(1)
+		cfg.MaxMsgs = 1
+		if _, err := js.CreateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		l := openLine(t, js, Config{})
+		put(t, l, key(0))
+		_, err := l.Put(t.Context(), key(1), []byte(`{}`))
+		checkErr(t, "put", err, ErrUnavailable)
+		_, err = l.Put(t.Context(), key(0), []byte(`{}`))
+		if !errors.Is(err, ErrDuplicate) && !errors.Is(err, ErrUnavailable) {
+			t.Errorf("put of the same call: %v", err)
+		}
+		checkWaiting(t, l, key(0))
+	})
+}
+
 // A call that waits for a bot is still in line; one that left may come again.
 func TestPutAgain(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {

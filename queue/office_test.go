@@ -173,7 +173,7 @@ func TestAnotherTakesOffice(t *testing.T) {
 	})
 }
 
-// A dispatcher that was cut off learns it from its first word, without Run.
+// A dispatcher that was cut off learns it from its first word, without reading.
 func TestLostWithoutReading(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		b := natstest.Start(t)
@@ -181,8 +181,19 @@ func TestLostWithoutReading(t *testing.T) {
 		l1 := openLine(t, natstest.JetStream(t, b.Connect(t, viaLink(link))), Config{})
 		l2 := openLine(t, b.JetStream(t), Config{})
 		put(t, l2, keys(2)...)
-		first := takeOffice(t, l1)
-		old := first.all(t, 2)
+		first, err := l1.TakeOffice(t.Context(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var old []*Item
+		ctx, stop := context.WithCancel(t.Context())
+		if err := first.Run(ctx, func(items []*Item, behind uint64) {
+			if old = append(old, items...); behind == 0 {
+				stop()
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
 		link.Freeze()
 		checkErr(t, "ack over a frozen link", old[0].Ack(t.Context()), ErrUnavailable)
 		second := takeOffice(t, l2)
@@ -190,6 +201,14 @@ func TestLostWithoutReading(t *testing.T) {
 		link.Thaw()
 		time.Sleep(time.Second)
 		checkErr(t, "ack after the pause", old[1].Ack(t.Context()), ErrLost)
+		b.Stop()
+		start := time.Now()
+		checkErr(t, "ack when it is known", old[1].Ack(t.Context()), ErrLost)
+		if time.Since(start) != 0 {
+			t.Error("asked the server again")
+		}
+		b.Restart()
+		time.Sleep(time.Second)
 		checkWaiting(t, l2, keys(2)...)
 		second.quiet(t, time.Minute)
 	})
