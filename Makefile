@@ -25,7 +25,7 @@ race: ## the tests with the race detector, as CI runs them
 	$(GO) test -race -timeout 15m ./...
 
 bench: ## the numbers we hold ourselves to, each as a ratio within one run
-	$(GO) test -run '^$$' -bench . -benchtime 1s ./bench/...
+	$(GO) run ./bench $(ARGS)
 
 lint: ## format, vet, modernizer and staticcheck; changes nothing
 	@files=$$($(TOOL) gofumpt -l .) && test -z "$$files" || { echo "make fmt would change: $$files"; exit 1; }

@@ -61,7 +61,7 @@ func TestChaos(t *testing.T) {
 			p.kill()
 			kind, _, _ := strings.Cut(p.name, "-")
 			kills[kind]++
-			time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond) // chaos is made of time; nothing is asserted on it
+			<-time.After(time.Duration(rnd.IntN(1500)) * time.Millisecond) // how long it is gone
 			p.start()
 		}
 	})
