@@ -220,7 +220,9 @@ func TestNoSuchPath(t *testing.T) {
 		}
 	}
 	// Hostile ids are ids that nobody has; they reach nobody.
-	w.calls.set(func(l *ledger) { l.onGet = func(id string) error { t.Errorf("asked for %q", id); return api.ErrNotFound } })
+	w.calls.set(func(l *ledger) {
+		l.onGet = func(id string) error { t.Errorf("asked for %q", id); return api.ErrNotFound }
+	})
 	for _, id := range []string{"%2e%2e", "%2e%2e%2fv1%2fbots", "a.b", "*", "%3E", "%00", "%0d%0aX-Evil:1", "%F0%9F%93%9E", "a%20b", strings.Repeat("a", 129), "%2B4915112345678"} {
 		for _, op := range []string{"GET /v1/calls/", "DELETE /v1/calls/", "DELETE /v1/claims/", "GET /v1/bots/"} {
 			method, path, _ := strings.Cut(op, " ")

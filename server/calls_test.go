@@ -40,8 +40,8 @@ func TestPlace(t *testing.T) {
 		V: 1, CallID: got.ID, Org: "acme", Campaign: "recall-nov", Class: call.ClassCampaign, Region: region, Pool: "german", From: from, To: to,
 		Flow: call.Flow{ID: "recall", Version: "7"}, Greeting: call.Greeting{Text: "Hello"}, Needs: map[string][]string{"stt": {"deepgram"}},
 		Metadata: []byte(`{"patient":4711}`), NotAfter: time.Date(2999, 1, 1, 9, 0, 0, 0, time.UTC), TZ: "Europe/Berlin",
-		Hours: call.Hours{"mon": {{Open: 9 * 60, Close: 24 * 60}}, "tue": {}},
-		Retry: &call.RetryPolicy{MaxAttempts: 2, BackoffMS: []call.Millis{60000}, On: []call.Outcome{call.Busy}},
+		Hours:  call.Hours{"mon": {{Open: 9 * 60, Close: 24 * 60}}, "tue": {}},
+		Retry:  &call.RetryPolicy{MaxAttempts: 2, BackoffMS: []call.Millis{60000}, On: []call.Outcome{call.Busy}},
 		RingMS: 30000, MaxCallMS: 600000, CallbackURL: "https://crm.example.com/done?key=s3cret", CallBack: true, NoWait: true,
 	}, o); d != "" {
 		t.Errorf("order (-want +got):\n%s", d)

@@ -77,6 +77,9 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	if err != nil {
 		return nil, err
 	}
+	if !s.cfg.NC.IsConnected() { // the ask would lie in a buffer, and be given up as silence
+		return nil, fail(ctx, fmt.Errorf("NATS: %w", api.ErrUnavailable), api.CodeUnavailable)
+	}
 	short, cancel := context.WithTimeout(ctx, claimIn)
 	defer cancel()
 	got, err := s.cfg.Asker.Assign(short, req)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dibs/api"
+	"dibs/call"
 	"dibs/wire"
 )
 
@@ -62,13 +64,10 @@ func (s *Server) front(w http.ResponseWriter, r *http.Request) {
 		if p == nil {
 			return
 		}
-		v.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		if p == http.ErrAbortHandler || a.status != 0 { //nolint:errorlint // it is compared so by net/http, too
-			v.code = api.CodeInternal
-			if p != http.ErrAbortHandler {
-				s.cfg.Log.Error().Err(v.err).Str("request", v.id).Msg("panic in the middle of an answer")
-			}
-			panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+		v.err, v.code = fmt.Errorf("panic: %v\n%s", p, debug.Stack()), api.CodeInternal
+		if a.status != 0 || p == http.ErrAbortHandler {
+			a.status = http.StatusInternalServerError // for the log; what was sent was sent
+			panic(http.ErrAbortHandler)               // half an answer must not look like a whole one
 		}
 		s.deny(a, r, api.NewProblem(api.CodeInternal, ""))
 	}()
@@ -149,7 +148,7 @@ func (s *Server) done(a *answer, r *http.Request, v *visit) {
 	var e *zerolog.Event
 	switch {
 	case a.status >= 500 && v.err != nil:
-		e = s.cfg.Log.Error().Err(v.err)
+		e = s.cfg.Log.Error().Str("err", numbers.ReplaceAllStringFunc(v.err.Error(), call.MaskNumber))
 	case v.who.Name == "" && a.status < 400: // probes and scrapes
 		e = s.cfg.Log.Debug()
 	default:
@@ -163,6 +162,9 @@ func (s *Server) done(a *answer, r *http.Request, v *visit) {
 	e.Str("request", v.id).Str("route", v.route).Str("token", v.who.Name).Int("status", a.status).Str("code", v.code).
 		Int64("bytes", a.bytes).Dur("took_ms", took).Msg("served")
 }
+
+// numbers are what must not be logged, wherever an error has it from.
+var numbers = regexp.MustCompile(`\+[1-9][0-9]{6,14}`)
 
 // requestID is the caller's own, when it is fit to be logged, or a new one.
 func requestID(r *http.Request) string {

@@ -50,7 +50,7 @@ const (
 
 // world is a server with everything around it; all of it ends with the test.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	broker *natstest.Broker
 	nc     *nats.Conn
 	roster *pool.Roster
@@ -60,7 +60,7 @@ type world struct {
 	http   *httptest.Server
 }
 
-func newWorld(t *testing.T, edit ...func(*server.Config)) *world {
+func newWorld(t testing.TB, edit ...func(*server.Config)) *world {
 	t.Helper()
 	w := &world{t: t, broker: natstest.Start(t), roster: pool.NewRoster(), calls: newLedger(), log: &logged{}}
 	w.nc = w.broker.Connect(t)
