@@ -47,6 +47,7 @@ type Bot struct {
 	cordoned string              // why; empty: not
 	deaf     string              // why not ready; empty: ready
 	sessions map[string]*session // call ID → the call in a seat
+	past     past                // calls that were
 }
 
 // New checks the configuration and makes a bot on a connection. Run starts it.
@@ -235,10 +236,18 @@ func (b *Bot) keep(s *session) {
 	b.sessions[s.req.CallID] = s
 }
 
-func (b *Bot) forget(s *session) {
+func (b *Bot) unkeep(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sessions[s.req.CallID] == s {
 		delete(b.sessions, s.req.CallID)
 	}
+}
+
+// forget takes a session out of the books and notes how its call ended here.
+func (b *Bot) forget(s *session, why string) {
+	b.unkeep(s)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.past.note(time.Now(), s.req.CallID, why)
 }

@@ -56,6 +56,8 @@ func (b *Bot) command(verb string, cmd wire.Command) wire.Answer {
 	switch verb {
 	case wire.VerbRelease:
 		return b.release(cmd)
+	case wire.VerbCall:
+		return b.stands(cmd)
 	case wire.VerbCordon, wire.VerbUncordon:
 		b.mu.Lock()
 		b.cordoned = ""

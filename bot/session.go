@@ -24,6 +24,7 @@ type session struct {
 	// set by Warm, before anybody else can see the session
 	seat     int
 	prepared *warmup.Prepared
+	media    wire.Media // where the call is expected
 
 	mu    sync.Mutex
 	over  bool
@@ -61,8 +62,9 @@ func (s *session) Warm(ctx context.Context, seat int) (wire.Reply, error) {
 		s.prepared = nil
 		return wire.Reply{}, errCallHere
 	}
+	s.media = wire.Media{URL: s.b.cfg.MediaURL + path, Params: p.Params, ExpiresMS: wire.ToMillis(s.mediaIn())}
 	return wire.Reply{
-		Media:     wire.Media{URL: s.b.cfg.MediaURL + path, Params: p.Params, ExpiresMS: wire.ToMillis(s.mediaIn())},
+		Media:     s.media,
 		Warmup:    wire.Warmup{Steps: millis(p.Report.Millis()), GreetingReady: len(p.Greeting) > 0},
 		Providers: p.Providers,
 	}, nil
@@ -126,6 +128,7 @@ func (s *session) Drop(error) {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
+	s.b.unkeep(s)
 	s.tidy()
 }
 
@@ -136,6 +139,7 @@ func (s *session) connected() {
 		return
 	}
 	s.live = true
+	s.b.keep(s) // its ack may still be on the way
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -188,7 +192,7 @@ func (s *session) tidy() {
 
 // leave frees the seat.
 func (s *session) leave(why string) {
-	s.b.forget(s)
+	s.b.forget(s, why)
 	s.b.seats.Move(time.Now(), s.seat, s.req.ClaimID, wire.SeatIdle)
 	s.b.cfg.Log.Info().Str("call", s.req.CallID).Str("why", why).Msg("seat idle")
 }

@@ -24,7 +24,7 @@ type MemberConfig struct {
 	// must not block.
 	Beat func() wire.Beat
 	// Command carries out one verb of the bot's own subjects (release, cordon,
-	// uncordon, drain) and must not block; ping is answered here.
+	// uncordon, drain, call) and must not block; ping is answered here.
 	Command func(verb string, cmd wire.Command) wire.Answer
 	// Changed tells of changes that are not the seats' (cordon, drain, breaker).
 	// Nil: there are none.
@@ -58,7 +58,7 @@ func NewMember(nc *nats.Conn, seats *Seats, cfg MemberConfig) (*Member, error) {
 // Run beats and obeys until ctx ends, then says goodbye. It returns an error
 // only when it could not begin.
 func (m *Member) Run(ctx context.Context) error {
-	for _, verb := range []string{wire.VerbRelease, wire.VerbCordon, wire.VerbUncordon, wire.VerbDrain, wire.VerbPing} {
+	for _, verb := range []string{wire.VerbRelease, wire.VerbCordon, wire.VerbUncordon, wire.VerbDrain, wire.VerbCall, wire.VerbPing} {
 		subj, err := wire.Bot(m.beats.BotID, verb)
 		if err != nil {
 			return fmt.Errorf("pool: member: %w", err)

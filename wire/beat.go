@@ -175,7 +175,7 @@ type Counts struct {
 // Command is what a backend tells one bot ([VerbRelease], [VerbCordon] …).
 type Command struct {
 	V      int    `json:"v"`
-	CallID string `json:"call_id,omitempty"` // release: of this call, whatever seat it has
+	CallID string `json:"call_id,omitempty"` // release, call: this one, whatever seat it has
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -191,14 +191,29 @@ type Answer struct {
 	OK     bool   `json:"ok"`
 	Code   string `json:"code,omitempty"` // not OK: unknown_call, unknown_verb, malformed
 	Detail string `json:"detail,omitempty"`
+
+	// Of the verb call.
+	State CallState `json:"state,omitempty"`
+	Why   string    `json:"why,omitempty"`  // ended: how, a reason of package media or of a release
+	Media Media     `json:"media,omitzero"` // assigned: where the call is expected
 }
+
+// CallState is how a call stands with a bot that is asked for it.
+type CallState string
+
+// The states. A bot that never had the call, or has forgotten it, says unknown_call.
+const (
+	CallAssigned CallState = "assigned" // prepared, its media has not come
+	CallLive     CallState = "live"
+	CallEnded    CallState = "ended" // within the last minutes
+)
 
 func (a Answer) version() int { return a.V }
 
-// Check reports the first missing field.
+// Check reports the first field that cannot be used.
 func (a Answer) Check() error {
 	if err := CheckToken(a.BotID); err != nil {
 		return fmt.Errorf("bot_id: %w", err)
 	}
-	return nil
+	return a.Media.ExpiresMS.timeout("media.expires_ms")
 }

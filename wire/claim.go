@@ -37,6 +37,11 @@ type ClaimRequest struct {
 	Media     MediaKind         `json:"media,omitzero"`
 	Providers map[string]string `json:"providers,omitempty"` // kind (stt, tts, llm) → provider chosen by admission
 	Metadata  json.RawMessage   `json:"metadata,omitempty"`  // ≤ MaxMetadata bytes, delivered as it came
+
+	// A call that goes on: its bot was lost, and this claim is for another one.
+	Rescue     bool            `json:"rescue,omitempty"`
+	ElapsedMS  Millis          `json:"elapsed_ms,omitempty"` // since the call was answered
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"` // ≤ MaxCheckpoint bytes: what the bot before it last left
 }
 
 // Phase says whom an ask goes to; its values are those of the attempt record.
@@ -98,7 +103,9 @@ func (r ClaimRequest) Check() error {
 		r.MediaMS.timeout("media_ms"),
 		r.MaxCallMS.timeout("max_call_ms"),
 		r.WaitedMS.age("waited_ms"),
+		r.ElapsedMS.age("elapsed_ms"),
 		CheckMetadata(r.Metadata),
+		CheckCheckpoint(r.Checkpoint),
 	)
 }
 

@@ -12,8 +12,9 @@ import (
 
 // Limits on what is sent and what is read.
 const (
-	MaxMessage  = 64 << 10 // bytes of one message
-	MaxMetadata = 8 << 10  // bytes of the metadata object of a call
+	MaxMessage    = 64 << 10 // bytes of one message
+	MaxMetadata   = 8 << 10  // bytes of the metadata object of a call
+	MaxCheckpoint = 8 << 10  // bytes of what a bot leaves for the one that may come after it
 )
 
 // Why a message was not read. Every error of [Decode] wraps one of them.
@@ -115,6 +116,18 @@ func CheckMetadata(raw json.RawMessage) error {
 	}
 	if t := bytes.TrimLeft(raw, " \t\r\n"); len(t) == 0 || t[0] != '{' || !json.Valid(raw) {
 		return errors.New("metadata: not a JSON object")
+	}
+	return nil
+}
+
+// CheckCheckpoint reports whether raw may be a checkpoint: any JSON of at most
+// [MaxCheckpoint] bytes, or nothing.
+func CheckCheckpoint(raw json.RawMessage) error {
+	if len(raw) > MaxCheckpoint {
+		return fmt.Errorf("checkpoint: %d bytes, at most %d", len(raw), MaxCheckpoint)
+	}
+	if len(raw) > 0 && !json.Valid(raw) {
+		return errors.New("checkpoint: not JSON")
 	}
 	return nil
 }

@@ -79,6 +79,7 @@ const (
 	VerbCordon   = "cordon"   // Command: no new calls
 	VerbUncordon = "uncordon" // Command: take calls again
 	VerbDrain    = "drain"    // Command: finish and leave
+	VerbCall     = "call"     // Command: how does this call stand with you; an Answer with State
 	VerbPing     = "ping"     // Command: are you there; answered by the process, not the network
 )
 

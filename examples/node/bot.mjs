@@ -16,6 +16,7 @@ const nc = await connect({ servers: NATS_URL, name: bot_id, maxReconnectAttempts
 const inbox = createInbox();
 
 let seat = { state: "idle", since: Date.now() };
+const ended = new Map(); // call_id → why its last call was over
 let offers = []; // subscriptions that are out for the idle seat
 let conversation = 0;
 let seq = 0;
@@ -77,9 +78,11 @@ export function live(call_id) {
 }
 
 /** … and when the call is over. Only the claim that has the seat can free it. */
-export function free(claim_id) {
+export function free(claim_id, why = "hung_up") {
   if (!claim_id || seat.claim_id !== claim_id) return false;
   clearTimeout(seat.timer);
+  ended.set(seat.call_id, why);
+  if (ended.size > 100) ended.delete(ended.keys().next().value);
   seat = { state: "idle", since: Date.now() };
   offer();
   beat();
@@ -89,19 +92,29 @@ export function free(claim_id) {
 function command(msg) {
   const verb = msg.subject.split(".").at(-1);
   if (verb === "claim") return answer(msg);
-  let [ok, code] = [true, ""];
+  let [ok, code, more] = [true, "", {}];
   try {
     const cmd = decode("Command", msg.data.length ? msg.data : "{}");
     if (verb === "release") [ok, code] = cmd.call_id && seat.call_id === cmd.call_id ? [free(seat.claim_id), ""] : [false, "unknown_call"];
+    else if (verb === "call") [ok, code, more] = stands(cmd.call_id);
     else if (verb === "cordon" || verb === "uncordon") cordoned = verb === "cordon";
     else if (verb === "drain") draining = true;
     else if (verb !== "ping") [ok, code] = [false, "unknown_verb"];
   } catch (e) {
     [ok, code] = [false, "malformed"];
   }
-  if (verb !== "ping") offer(); // before the answer: who has it may count on it
-  msg.respond(JSON.stringify({ v: VERSION, bot_id, ok, ...(code && { code }) }));
-  beat();
+  if (verb !== "ping" && verb !== "call") offer(); // before the answer: who has it may count on it
+  msg.respond(JSON.stringify({ v: VERSION, bot_id, ok, ...(code && { code }), ...more }));
+  if (verb !== "ping" && verb !== "call") beat();
+}
+
+// How a call stands here. One that is over is remembered as the bot's own end;
+// say why it was when your media server knows better.
+function stands(call_id) {
+  if (call_id && seat.call_id === call_id) {
+    return [true, "", seat.state === "live" ? { state: "live" } : { state: "assigned", media: seat.ready.media }];
+  }
+  return ended.has(call_id) ? [true, "", { state: "ended", why: ended.get(call_id) }] : [false, "unknown_call", {}];
 }
 
 function beat(goodbye = false) {

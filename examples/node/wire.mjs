@@ -5,6 +5,7 @@ export const VERSION = 1;
 export const IDLE_GROUP = "idle";
 const MAX_MESSAGE = 64 << 10; // bytes
 const MAX_METADATA = 8 << 10; // bytes
+const MAX_CHECKPOINT = 8 << 10;
 const MAX_TOKEN = 128;
 const MAX_TIMEOUT = 24 * 60 * 60 * 1000;
 const MAX_AGE = Number.MAX_SAFE_INTEGER;
@@ -104,7 +105,7 @@ const messages = {
     flow: shape({ id: text, version: text, url: text, inline: raw }),
     greeting: shape({ text: text, locale: text, voice: text }),
     media: shape({ kind: text, encoding: text, sample_rate: int }),
-    providers: map(text), metadata: raw,
+    providers: map(text), metadata: raw, rescue: flag, elapsed_ms: int, checkpoint: raw,
   }),
   Reply: shape({
     "v!": int, "status!": text, "claim_id!": text, "bot_id!": text, instance: text, revision: text, pod,
@@ -122,7 +123,10 @@ const messages = {
   }),
   Control: shape({ "v!": int, "claim_id!": text, "say!": text }),
   Command: shape({ "v!": int, call_id: text, reason: text }),
-  Answer: shape({ "v!": int, "bot_id!": text, "ok!": flag, code: text, detail: text }),
+  Answer: shape({
+    "v!": int, "bot_id!": text, "ok!": flag, code: text, detail: text, state: text, why: text,
+    media: shape({ url: text, params: map(text), expires_ms: int }),
+  }),
 };
 
 // What a message needs besides the right types: [field, is it all right?].
@@ -136,7 +140,8 @@ const needs = {
   ClaimRequest: (m) => [
     token(m, "claim_id"), token(m, "call_id"), token(m, "region"), ["pool", !m.pool || isToken(m.pool)],
     ["accept_ms", m.accept_ms !== 0], ["ready_ms", m.ready_ms !== 0],
-    ...["accept_ms", "ready_ms", "media_ms", "max_call_ms"].map((name) => timeout(name, m[name])), age("waited_ms", m.waited_ms),
+    ...["accept_ms", "ready_ms", "media_ms", "max_call_ms"].map((name) => timeout(name, m[name])), age("waited_ms", m.waited_ms), age("elapsed_ms", m.elapsed_ms),
+    ["checkpoint", m.checkpoint == null || Buffer.byteLength(JSON.stringify(m.checkpoint)) <= MAX_CHECKPOINT],
     ["metadata", m.metadata == null || (isObject(m.metadata) && Buffer.byteLength(JSON.stringify(m.metadata)) <= MAX_METADATA)],
   ],
   Reply: (m) => [
@@ -160,7 +165,7 @@ const needs = {
   ],
   Control: (m) => [["say", m.say !== ""], token(m, "claim_id")],
   Command: () => [],
-  Answer: (m) => [token(m, "bot_id")],
+  Answer: (m) => [token(m, "bot_id"), timeout("media.expires_ms", m.media?.expires_ms)],
 };
 
 /** Reads a message of a kind from text or bytes; throws a WireError. */
