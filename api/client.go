@@ -168,7 +168,7 @@ func (c *Client) tell(ctx context.Context, id, verb, reason string) (out Bot, er
 func (c *Client) do(ctx context.Context, method, path string, q url.Values, head http.Header, body, out any) (http.Header, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v: %w", c.timeout, context.DeadlineExceeded))
 		defer cancel()
 	}
 	what := method + " " + path
@@ -200,9 +200,6 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, head
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: %w", cause, err)
-		}
 		return nil, fmt.Errorf("api: %s: %w", what, err)
 	}
 	defer func() { _ = resp.Body.Close() }()

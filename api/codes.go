@@ -91,7 +91,7 @@ func Codes() []Code {
 		{CodeMediaType, 415, "Not application/json", "Send Content-Type: application/json."},
 
 		{CodeInvalidField, 422, "Invalid field", "See errors."},
-		{CodeUnknownField, 422, "Unknown field", "See errors; is it spelled as in /openapi.json?"},
+		{CodeUnknownField, 422, "Unknown field", "See errors, and compare the names with /openapi.json."},
 		{CodeInvalidNumber, 422, "Not a telephone number", "Write numbers as E.164: + and 7 to 15 digits."},
 		{CodeInvalidClass, 422, "Invalid class", "Use api, retry, workflow or campaign."},
 		{CodeInvalidFlow, 422, "Invalid flow", "See errors."},
