@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -132,17 +133,17 @@ func TestLostAnswers(t *testing.T) {
 		}{
 			{
 				"not stored, back in time", []nats.Option{nats.ReconnectBufSize(-1)},
-				func(b *natstest.Broker, _ *deaf) { b.Stop() },
+				func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 				func(b *natstest.Broker, _ *deaf) { b.Restart() }, 2 * time.Second,
 			},
 			{
 				"not stored, back too late", []nats.Option{nats.ReconnectBufSize(-1)},
-				func(b *natstest.Broker, _ *deaf) { b.Stop() },
+				func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 				func(b *natstest.Broker, _ *deaf) { b.Restart() }, 20 * time.Second,
 			},
 			{
 				"kept by the client, stored too late", nil,
-				func(b *natstest.Broker, _ *deaf) { b.Stop() },
+				func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 				func(b *natstest.Broker, _ *deaf) { b.Restart() }, 20 * time.Second,
 			},
 			{

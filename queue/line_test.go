@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,12 +66,12 @@ func TestPutWithALostAnswer(t *testing.T) {
 	}{
 		{
 			"failed and not stored", []nats.Option{nats.ReconnectBufSize(-1)},
-			func(b *natstest.Broker, _ *deaf) { b.Stop() },
+			func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 			func(b *natstest.Broker, _ *deaf) { b.Restart() }, nil,
 		},
 		{
 			"failed and stored later, when the client found the broker again", nil,
-			func(b *natstest.Broker, _ *deaf) { b.Stop() },
+			func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 			func(b *natstest.Broker, _ *deaf) { b.Restart() }, ErrDuplicate,
 		},
 		{

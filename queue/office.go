@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,11 +33,19 @@ const (
 	holderKey      = "dibs-holder" // in the consumer's metadata, for people
 )
 
-// The server's refusals of a second reader.
+// The server's words for "somebody else took office between your two steps".
 const (
 	codeConsumerExists    = 10148
 	codeSecondReader      = 10099
 	codeReaderOverlapping = 10100
+	codeNotCreated        = 10012 // it was deleted while it was being made
+)
+
+// Of two who take office at once each may undo the other's step; it does not go on
+// for long.
+const (
+	takeTries = 200
+	takePause = 10 * time.Millisecond
 )
 
 // Office is one term as the line's only reader. It ends when another takes
@@ -73,7 +83,7 @@ func (l *Line) TakeOffice(ctx context.Context, holder string) (*Office, error) {
 	if err := l.openParked(ctx); err != nil {
 		return nil, fmt.Errorf("queue: take office: %w", err)
 	}
-	for {
+	for tries := 1; ; tries++ {
 		if err := l.endTerms(ctx); err != nil {
 			return nil, fmt.Errorf("queue: take office: %w", err)
 		}
@@ -85,17 +95,22 @@ func (l *Line) TakeOffice(ctx context.Context, holder string) (*Office, error) {
 				held: make(map[uint64]struct{}), words: make(map[string]string),
 			}, nil
 		}
-		api, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok || api.ErrorCode != codeSecondReader && api.ErrorCode != codeReaderOverlapping && api.ErrorCode != codeConsumerExists {
+		if !outpaced(err) || tries == takeTries {
 			return nil, fmt.Errorf("queue: take office: %w", unavailable(ctx, err))
 		}
-		// Another took office between our two steps; the last one wins.
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("queue: take office: %w", unavailable(ctx, ctx.Err()))
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(takePause/2 + rand.N(takePause)):
 		}
 	}
+}
+
+// outpaced reports whether another took office meanwhile; the last one wins, so it
+// is tried again.
+func outpaced(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && slices.Contains([]jetstream.ErrorCode{codeSecondReader, codeReaderOverlapping, codeConsumerExists, codeNotCreated}, api.ErrorCode)
 }
 
 // endTerms deletes the consumer of the term before.
@@ -121,7 +136,7 @@ func (l *Line) newConsumer(ctx context.Context, holder string) (jetstream.Consum
 	ctx, cancel := l.deadline(ctx)
 	defer cancel()
 	return l.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable:       consumerPrefix + rand.Text(),
+		Durable:       consumerPrefix + crand.Text(),
 		Description:   "the elected dispatcher's, for one term of office",
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,

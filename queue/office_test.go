@@ -223,9 +223,18 @@ func TestManyTakeOffice(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range terms {
 			l := openLine(t, b.JetStream(t), Config{})
-			wg.Go(func() { terms[i] = takeOffice(t, l) })
+			wg.Go(func() {
+				o, err := l.TakeOffice(t.Context(), "test")
+				if err != nil {
+					t.Errorf("take office: %v", err)
+					return
+				}
+				terms[i] = running(t, o)
+			})
 		}
-		wg.Wait()
+		if wg.Wait(); t.Failed() {
+			return
+		}
 		time.Sleep(time.Minute)
 		in := 0
 		for _, tm := range terms {
