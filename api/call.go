@@ -68,7 +68,7 @@ const (
 	ForAdmission = "admission" // its turn
 )
 
-// BotWait is the time a call may wait for a bot: 90 s from the first miss, then
+// BotWait is the time a call may wait for a bot: 90 s (a callback: half an hour) from the first miss, then
 // one final attempt.
 type BotWait struct {
 	Since       time.Time   `json:"since" doc:"The first time in a row that no bot was found."`
@@ -129,7 +129,7 @@ func CallOf(r call.Record, now time.Time, reveal bool) Call {
 	if !r.BotWaitSince.IsZero() {
 		c.BotWait = &BotWait{
 			Since: r.BotWaitSince, Final: r.Final,
-			RemainingMS: call.ToMillis(min(call.BotWait, max(0, call.BotWait-now.Sub(r.BotWaitSince)))),
+			RemainingMS: call.ToMillis(min(o.BotWait(), max(0, o.BotWait()-now.Sub(r.BotWaitSince)))),
 		}
 	}
 	for _, a := range r.Attempts {

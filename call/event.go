@@ -18,6 +18,10 @@ type Event struct {
 	Owner     string  `json:"owner,omitempty"`      // admitted: the dispatcher; owner_gone: whose office ended ("": the attempt's)
 	OwnerGone bool    `json:"owner_gone,omitempty"` // not_placed: the office of the attempt's owner has ended
 
+	// Saying is for worker_lost: a sentence is being said to the caller, and the
+	// carrier ends the call after it.
+	Saying bool `json:"saying,omitempty"`
+
 	Providers  map[string]string `json:"providers,omitempty"`      // admitted: kind → the provider whose slot was taken
 	RetryAfter Millis            `json:"retry_after_ms,omitempty"` // refused_429: the carrier's wish; 0: Pace
 	Reason     string            `json:"reason,omitempty"`         // a word for people

@@ -129,7 +129,7 @@ func (m *machine) placing(a *Attempt, ev Event) bool {
 		if m.r.BotWaitSince.IsZero() {
 			m.r.BotWaitSince = m.now
 		}
-		m.r.Final = m.now.Sub(m.r.BotWaitSince) >= BotWait
+		m.r.Final = m.now.Sub(m.r.BotWaitSince) >= m.r.Order.BotWait()
 		m.requeue(WhyNoBot, Queued, time.Time{})
 	case EvDeadline:
 		if m.now.Sub(a.At) < PlacingLimit {
@@ -206,6 +206,11 @@ func (m *machine) underway(a *Attempt, ev Event) bool {
 	case EvWorkerLost:
 		if m.r.State != Live {
 			return m.botLost(a)
+		}
+		if ev.Saying {
+			changed := !a.BotLost
+			a.BotLost = true // so the end that the carrier reports is interrupted
+			return changed
 		}
 		m.finish(Interrupted, ev.Reason, true)
 	case EvUnknown:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -50,6 +51,9 @@ type Order struct {
 	MediaMS   Millis `json:"media_ms,omitempty"`    // a bot without media for this long frees itself, to 1 h; 0: the bot's own, 75 s
 	MaxCallMS Millis `json:"max_call_ms,omitempty"` // cap of the call's length, to 24 h; 0: 1 h
 
+	// Detect asks the carrier to find out who answered, see [Detects]; "": it does not.
+	Detect string `json:"machine_detection,omitempty"`
+
 	CallBack    bool   `json:"call_back,omitempty"`    // ring again when we broke the line
 	CallbackURL string `json:"callback_url,omitempty"` // told how the call ended
 
@@ -90,6 +94,18 @@ const (
 
 // Inbound reports whether the other side called us.
 func (o Order) Inbound() bool { return o.Class == ClassInbound }
+
+// BotWait is how long the call may wait for a bot from its first miss. A callback
+// was promised for as long as it lives; everybody else is told after [BotWait].
+func (o Order) BotWait() time.Duration {
+	if o.CallbackOf != "" {
+		return CallbackLife
+	}
+	return BotWait
+}
+
+// Detects are what may be found out of who answered.
+func Detects() []string { return []string{"answer", "message_end"} }
 
 // Person is the human at the other end: the callee, or the caller of an inbound
 // call ("" when the number is withheld).
@@ -227,6 +243,9 @@ func (o Order) Check() error {
 	}
 	if len(o.Flow.Inline) > 0 && !json.Valid(o.Flow.Inline) {
 		return field("flow.inline", "not JSON")
+	}
+	if o.Detect != "" && !slices.Contains(Detects(), o.Detect) {
+		return field("machine_detection", "%.40q, want one of %v", o.Detect, Detects())
 	}
 	if o.CallbackURL != "" {
 		u, err := url.Parse(o.CallbackURL)

@@ -30,7 +30,7 @@ func full() call.Order {
 		Hours: call.Hours{"mon": {{Open: 9 * 60, Close: 10 * 60}}}, MinGapMS: 1,
 	}
 	o.RingMS, o.MediaMS, o.MaxCallMS = 30_000, 75_000, 600_000
-	o.NoWait, o.RequestHash = true, "5e884898"
+	o.NoWait, o.RequestHash, o.Detect = true, "5e884898", "message_end"
 	o.CallBack, o.CallbackURL = true, "https://crm.example/hooks?x=1"
 	o.Try, o.Root, o.RetryOf, o.CallbackOf = 2, "r", "q", "p"
 	return o

@@ -135,7 +135,7 @@ type Due struct {
 // BotWaitOver reports whether a queued call has waited long enough for a bot: it is
 // to be offered to admission even if no bot seems to be idle, so that it ends.
 func BotWaitOver(r Record, now time.Time) bool {
-	return r.State == Queued && !r.BotWaitSince.IsZero() && now.Sub(r.BotWaitSince) >= BotWait
+	return r.State == Queued && !r.BotWaitSince.IsZero() && now.Sub(r.BotWaitSince) >= r.Order.BotWait()
 }
 
 // Deadline is the next thing to do about the call if nothing happens; it may be
@@ -164,7 +164,7 @@ func Deadline(r Record, now time.Time) (d Due, ok bool) {
 		add(window, DoWindowClose)
 		add(r.NextAt, DoDue)
 		if !r.BotWaitSince.IsZero() && !BotWaitOver(r, now) {
-			add(r.BotWaitSince.Add(BotWait), DoAdmit)
+			add(r.BotWaitSince.Add(r.Order.BotWait()), DoAdmit)
 		}
 	case Placing:
 		add(window, DoWindowClose)

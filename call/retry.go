@@ -174,6 +174,7 @@ func Callback(r Record) (Order, bool) {
 	o.Class = ClassAPI
 	o.NoWait, o.RequestHash = false, ""
 	o.Retry, o.Root, o.RetryOf, o.Try = nil, "", "", 0
+	o.MediaMS = 0 // the phone has to ring first
 	o.NotBefore, o.QueuedAt = time.Time{}, r.EndedAt
 	o.NotAfter = r.EndedAt.Add(CallbackLife)
 	return o, true

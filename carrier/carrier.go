@@ -43,7 +43,14 @@ type Dial struct {
 	StatusURL string        // where status events go; carries the attempt id as the last element of its path
 	Ring      time.Duration // give up ringing after this; 0: the carrier's default
 	MaxCall   time.Duration // hard cap of the call's length, enforced by the carrier too; 0: none
+	Detect    string        // whether to find out who answered: see DetectAnswer; empty: do not
 }
+
+// What a carrier may find out of who answered; [Event.Answered] tells it.
+const (
+	DetectAnswer     = "answer"      // a person or a machine, as soon as it is known
+	DetectMessageEnd = "message_end" // and of a machine, when its message is over
+)
 
 // Media is the socket to which the carrier connects an answered call.
 type Media struct {

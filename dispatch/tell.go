@@ -64,7 +64,7 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 				if before.BotWaitSince.IsZero() {
 					typ = events.CallBotWaitStarted
 				}
-				detail["left_ms"] = max(0, r.BotWaitSince.Add(call.BotWait).Sub(c.now())).Milliseconds()
+				detail["left_ms"] = max(0, r.BotWaitSince.Add(r.Order.BotWait()).Sub(c.now())).Milliseconds()
 				detail["final_attempt"] = r.Final
 			}
 		}

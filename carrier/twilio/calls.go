@@ -58,6 +58,10 @@ func (c *Client) placeForm(d carrier.Dial) (url.Values, error) {
 	case d.MaxCall < 0 || d.MaxCall > maxMaxCall:
 		return nil, fmt.Errorf("max call: %v is not within 0 to %v", d.MaxCall, maxMaxCall)
 	}
+	detect, ok := map[string]string{"": "", carrier.DetectAnswer: "Enable", carrier.DetectMessageEnd: "DetectMessageEnd"}[d.Detect]
+	if !ok {
+		return nil, fmt.Errorf("detect: %.20q is nothing that can be found out", d.Detect)
+	}
 	twiml, err := c.Connect(d.Media, d.NextURL)
 	if err != nil {
 		return nil, err
@@ -79,6 +83,9 @@ func (c *Client) placeForm(d carrier.Dial) (url.Values, error) {
 	}
 	if d.MaxCall > 0 {
 		form.Set("TimeLimit", seconds(d.MaxCall))
+	}
+	if detect != "" {
+		form.Set("MachineDetection", detect)
 	}
 	return form, nil
 }
