@@ -24,6 +24,8 @@ type caller struct {
 	first  *call.Event  // applied instead of an admission
 	re     chan<- error // told how first went
 
+	providers map[string]string // kind → what admission chose
+
 	letters chan letter
 	seeking atomic.Bool   // asks for a seat: room leaves one for it
 	over    chan struct{} // closed when nobody reads letters any more
@@ -172,7 +174,7 @@ func (c *caller) open(ctx context.Context) bool {
 		}
 	case c.rec.State.Terminal(): // it only owes something
 	default:
-		if !c.apply(ctx, call.Event{Kind: call.EvAdmitted, Attempt: c.rec.NextAttemptID(), Owner: c.o.owner}) {
+		if !c.apply(ctx, call.Event{Kind: call.EvAdmitted, Attempt: c.rec.NextAttemptID(), Owner: c.o.owner, Providers: c.providers}) {
 			return false
 		}
 		c.o.d.cfg.At(StepPlacing, c.id)

@@ -115,7 +115,7 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 		return
 	}
 	if w := o.known[id]; w != nil && ask.question == askCancel {
-		o.begin(ctx, w, &ev, done)
+		o.begin(ctx, w, &ev, done, nil)
 		c := o.inFlight[id]
 		o.callers.Go(func() { o.reply(ctx, ask, c, done) })
 		return

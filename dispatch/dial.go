@@ -33,6 +33,9 @@ func (c *caller) claim(ctx context.Context) {
 		MediaMS: wire.Millis(o.MediaMS), MaxCallMS: wire.ToMillis(o.MaxCallMS.Or(call.DefaultMaxCall)),
 		WaitedMS: wire.ToMillis(min(max(c.now().Sub(o.QueuedAt), 0), 24*time.Hour)),
 	}
+	if a := c.rec.Current(); a != nil {
+		req.Providers = a.Providers
+	}
 	if o.MediaMS == 0 { // the phone may ring for so long, and then the media must come
 		req.MediaMS = wire.ToMillis(o.RingMS.Or(call.DefaultRing) + 15*time.Second)
 	}

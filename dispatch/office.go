@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dibs/admission"
 	"dibs/call"
 	"dibs/cdr"
 	"dibs/queue"
@@ -27,7 +28,9 @@ type office struct {
 	// owned by run
 	known    map[string]*waiter // call ID → everything not in flight that waits
 	inFlight map[string]*caller // call ID → its caller
-	waiting  line               // due, by region, class and age
+	adm      *admission.State   // who waits and is due, who is in flight, who goes next
+	room     *room              // what admission asks of the world
+	regions  map[string]bool    // in which somebody has waited
 	later    moments            // looked at again at a moment
 	urgent   []urgent           // goes whether or not a bot seems idle
 	people   call.People
@@ -45,11 +48,14 @@ type delivery struct {
 // waiter is one call that waits. Its order is kept as it came and read when its
 // turn comes: there may be 100,000 of them.
 type waiter struct {
-	key   queue.Key
-	seq   uint64      // age; 0: only the record is known yet
-	item  *queue.Item // nil: given back with a delay, or only the record is known
-	order []byte
-	class call.Class
+	key      queue.Key
+	seq      uint64      // age; 0: only the record is known yet
+	item     *queue.Item // nil: given back with a delay, or only the record is known
+	order    []byte
+	class    call.Class
+	campaign string
+	needs    [][]string // of vendors, as admission takes them
+
 	opens time.Time // never tried: not offered before
 	until time.Time // never tried: too late from then on; zero: never
 
@@ -59,7 +65,7 @@ type waiter struct {
 // urgent is a waiter for which something is due that needs no seat.
 type urgent struct {
 	w  *waiter
-	ev *call.Event // applied instead of an admission; nil: it is admitted for the last time
+	ev *call.Event // applied instead of an admission
 	re chan<- error
 }
 
@@ -69,11 +75,13 @@ type tried struct {
 }
 
 func newOffice(d *Dispatcher, term uint64) *office {
-	return &office{
+	o := &office{
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
 		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
-		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, waiting: newLine(),
+		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, regions: map[string]bool{}, room: newRoom(),
 	}
+	o.adm = admission.New(admission.Platform{Cap: d.cfg.Cap}, o.room)
+	return o
 }
 
 // load notes one record that was found on taking office. It is called before run.
@@ -86,11 +94,30 @@ func (o *office) load(r call.Record, rev cdr.Rev) {
 	switch {
 	case r.InFlight() || len(call.Pending(r)) > 0:
 		o.inFlight[id] = newCaller(o, r, rev)
+		o.restore(r)
 	case !r.State.Terminal():
 		o.known[id] = &waiter{
 			key:   queue.Key{Region: r.Order.Region, Class: string(r.Order.Class), Org: r.Order.Org, Call: id},
-			class: r.Order.Class, rec: &tried{r, rev},
+			class: r.Order.Class, campaign: r.Order.Campaign, needs: needsOf(r.Order), until: r.Order.NotAfter, rec: &tried{r, rev},
 		}
+	}
+}
+
+// restore counts a call that is in flight, whoever let it go.
+func (o *office) restore(r call.Record) {
+	if !r.InFlight() {
+		return
+	}
+	c := admission.Call{ID: r.Order.CallID, Org: r.Order.Org, Class: r.Order.Class, Region: r.Order.Region, Campaign: r.Order.Campaign}
+	var held []string
+	if a := r.Current(); a != nil {
+		for _, kind := range sortedKeys(a.Providers) {
+			c.Needs = append(c.Needs, []string{kind + ":" + a.Providers[kind]})
+			held = append(held, kind+":"+a.Providers[kind])
+		}
+	}
+	if err := o.adm.Restore(c, held); err != nil {
+		o.d.cfg.Log.Error().Err(err).Str("call", c.ID).Msg("not counted")
 	}
 }
 
@@ -179,7 +206,7 @@ func (o *office) arrived(ctx context.Context, it *queue.Item) {
 		o.callers.Go(func() { o.park(ctx, it, err) })
 		return
 	}
-	w := &waiter{key: it.Key, seq: it.Seq, item: it, order: it.Order, class: order.Class, until: order.NotAfter}
+	w := &waiter{key: it.Key, seq: it.Seq, item: it, order: it.Order, class: order.Class, campaign: order.Campaign, needs: needsOf(order), until: order.NotAfter}
 	it.Order = nil
 	var ok bool
 	if w.opens, ok = order.Opens(o.d.clock.now()); !ok {
@@ -216,7 +243,7 @@ func (o *office) place(w *waiter) {
 			o.later.push(w.opens, w)
 			return
 		}
-		o.waiting.push(w)
+		o.enqueue(w)
 		return
 	}
 	r := w.rec.rec
@@ -228,10 +255,8 @@ func (o *office) place(w *waiter) {
 	}
 	switch {
 	case r.NextAt.After(now):
-	case call.BotWaitOver(r, now):
-		o.urgent = append(o.urgent, urgent{w: w})
 	default:
-		o.waiting.push(w)
+		o.enqueue(w)
 	}
 }
 
@@ -286,6 +311,7 @@ func (o *office) start(ctx context.Context, c *caller) {
 // left takes a call back from its caller: it waits again, or it is over.
 func (o *office) left(ctx context.Context, c *caller) {
 	delete(o.inFlight, c.id)
+	o.adm.End(c.id)
 	if c.lost != nil {
 		select {
 		case o.fail <- c.lost:
@@ -305,7 +331,7 @@ func (o *office) left(ctx context.Context, c *caller) {
 	}
 	w := &waiter{
 		key:   queue.Key{Region: c.rec.Order.Region, Class: string(c.rec.Order.Class), Org: c.rec.Order.Org, Call: c.id},
-		class: c.rec.Order.Class, seq: c.seq, item: c.item, rec: &tried{c.rec, c.rev},
+		class: c.rec.Order.Class, campaign: c.rec.Order.Campaign, needs: needsOf(c.rec.Order), until: c.rec.Order.NotAfter, seq: c.seq, item: c.item, rec: &tried{c.rec, c.rev},
 	}
 	o.known[c.id] = w
 	o.place(w)

@@ -2,91 +2,134 @@ package dispatch
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 	"time"
 
+	"dibs/admission"
 	"dibs/call"
 	"dibs/events"
 )
 
-// serve lets go whoever can. Calls that have found no bot wait for a seat, oldest
-// first in the order of the classes; a direct call that was never tried is tried
-// at once, because only a miss begins its wait; a campaign call goes when a seat
-// is left over. The number of calls in flight bounds it all.
+// tickOf is how many calls are let go between two looks at the seats.
+const tickOf = 64
+
+// serve lets go whoever can: what is urgent first, then whom admission lets go. A
+// direct call that was never tried needs no idle seat, because only a real miss
+// begins its wait for a bot; one that waits for a bot, and every campaign call, does.
 func (o *office) serve(ctx context.Context) {
 	if len(o.urgent) > 0 {
 		now := o.urgent
 		o.urgent = nil
 		for _, u := range now {
 			if o.known[u.w.key.Call] == u.w {
-				o.begin(ctx, u.w, u.ev, u.re)
+				o.begin(ctx, u.w, u.ev, u.re, nil)
 			}
 		}
 	}
-	for _, region := range o.waiting.regions() {
-		room := o.room(region)
-		for _, class := range call.Classes() {
-			o.serveIf(ctx, partKey{region, class, true}, &room, false)
+	for {
+		o.look()
+		ds := o.adm.Tick(tickOf)
+		for i := range ds {
+			if w := o.known[ds[i].Call]; w != nil {
+				o.begin(ctx, w, nil, nil, &ds[i])
+			} else {
+				o.adm.End(ds[i].Call) // it left the line in the meantime
+			}
 		}
-		for _, class := range call.Classes() {
-			o.serveIf(ctx, partKey{region, class, false}, &room, class.Direct())
-		}
-	}
-}
-
-// serveIf begins the calls of one part while there is room, or all of them.
-func (o *office) serveIf(ctx context.Context, k partKey, room *int, all bool) {
-	for len(o.inFlight) < o.d.cfg.Cap && (*room > 0 || all) {
-		w := o.waiting.head(k, o.known)
-		if w == nil {
+		if len(ds) < tickOf {
 			return
 		}
-		o.waiting.pop(k)
-		if o.begin(ctx, w, nil, nil) {
-			*room--
-		}
 	}
 }
 
-// room is how many idle seats of a region nobody of ours is asking for already.
-func (o *office) room(region string) int {
-	n := o.d.cfg.Roster.Counts(time.Now(), region, "").Idle
-	for _, c := range o.inFlight {
-		if c.region == region && c.seeking.Load() {
-			n--
-		}
+// enqueue lets a waiter compete, with what it needs just now.
+func (o *office) enqueue(w *waiter) {
+	id := w.key.Call
+	c := admission.Call{ID: id, Org: w.key.Org, Class: w.class, Region: w.key.Region, Campaign: w.campaign, Needs: w.needs, Arrival: w.seq}
+	if w.class == call.ClassRetry && !w.until.IsZero() {
+		c.NotAfter = w.until.UnixMilli()
 	}
-	return n
+	waits := w.rec != nil && !w.rec.rec.BotWaitSince.IsZero() && !call.BotWaitOver(w.rec.rec, o.d.clock.now())
+	if waits || !w.class.Direct() {
+		c.Needs = append(slices.Clip(c.Needs), []string{seatIn(w.key.Region)})
+	}
+	o.regions[w.key.Region] = true
+	o.adm.Remove(id)
+	if err := o.adm.Enqueue(c); err != nil && !errors.Is(err, admission.ErrKnown) {
+		o.d.cfg.Log.Error().Err(err).Str("call", id).Msg("not queued for admission")
+	}
 }
 
-// begin gives a waiter to a caller of its own: with an event, or to be admitted
-// when its person may be called now. It reports whether the call asks for a seat.
-func (o *office) begin(ctx context.Context, w *waiter, ev *call.Event, re chan<- error) bool {
+// needsOf are an order's needs as admission takes them, by kind.
+func needsOf(o call.Order) (needs [][]string) {
+	for _, kind := range sortedKeys(o.Needs) {
+		var names []string
+		for _, p := range o.Needs[kind] {
+			names = append(names, kind+":"+p)
+		}
+		needs = append(needs, names)
+	}
+	return needs
+}
+
+// chosen is what admission chose for each kind.
+func chosen(providers []string) map[string]string {
+	out := map[string]string{}
+	for _, p := range providers {
+		if kind, name, ok := strings.Cut(p, ":"); ok && kind+":" != botsPrefix {
+			out[kind] = name
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// begin gives a waiter to a caller of its own: with an event, or admitted, when its
+// person may be called now.
+func (o *office) begin(ctx context.Context, w *waiter, ev *call.Event, re chan<- error, d *admission.Decision) {
+	id := w.key.Call
+	o.adm.Remove(id)
 	c, err := o.callerOf(w)
 	if err != nil {
-		delete(o.known, w.key.Call)
-		o.d.cfg.Log.Error().Err(err).Str("call", w.key.Call).Msg("an order that was read cannot be read again")
-		return false
+		delete(o.known, id)
+		o.adm.End(id)
+		o.d.cfg.Log.Error().Err(err).Str("call", id).Msg("an order that was read cannot be read again")
+		return
 	}
 	if ev == nil {
 		now := o.d.clock.now()
 		verdict, at := o.people.Dial(c.rec.Order.Person(), c.id, c.rec.Order.Class, now)
 		if verdict != call.PersonOK {
-			if at.IsZero() { // till the other call ends; every end looks again, this is the net
+			o.adm.End(id)
+			if at.IsZero() { // till the other call ends; this is the net
 				at = now.Add(5 * time.Second)
 			}
 			o.later.push(at, w)
 			o.d.cfg.Emit(Happening{Type: events.CallVerdict, Order: c.rec.Order, At: now, Detail: map[string]any{"reason": string(verdict), "next_at": at}})
-			return false
+			return
 		}
-		o.d.cfg.At(StepGuards, c.id)
-		o.d.cfg.At(StepSlot, c.id)
-		o.d.cfg.At(StepPerson, c.id)
+		o.d.cfg.At(StepGuards, id)
+		o.d.cfg.At(StepSlot, id)
+		o.d.cfg.At(StepPerson, id)
 		c.seeking.Store(true)
+		c.providers = chosen(d.Providers)
 	}
-	delete(o.known, w.key.Call)
+	delete(o.known, id)
 	c.first, c.re = ev, re
 	o.start(ctx, c)
-	return ev == nil
 }
 
 // callerOf makes the caller of a call that waits.
