@@ -17,10 +17,10 @@ import (
 //	L3  backend bot edge           assembly; bot is the Go SDK
 //	L2  dispatch server            the elected brain; API, webhooks, console, metrics
 //	L1  one conversation each, both ends; they never import each other
-//	L0  pure: the standard library only
+//	L0  pure: the standard library only; simulate runs the others of it
 var (
-	l0 = []string{"wire", "call", "admission", "demand", "api"}
-	l1 = []string{"pool", "claim", "warmup", "breaker", "queue", "capacity", "cdr", "events", "media", "edge", "kube", "carrier", "carrier/twilio", "carrier/simcarrier"}
+	l0 = []string{"wire", "call", "admission", "demand", "api", "simulate"}
+	l1 = []string{"pool", "claim", "warmup", "breaker", "queue", "capacity", "cdr", "events", "settings", "media", "edge", "kube", "carrier", "carrier/twilio", "carrier/simcarrier"}
 )
 
 var mayImport = map[string][]string{
@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"admission": {"call"},
 	"demand":    {},
 	"api":       {"call"},
+	"simulate":  {"call", "admission", "demand"},
 
 	"pool":                {"wire", "call"},
 	"claim":               {"wire", "call"},
@@ -36,6 +37,7 @@ var mayImport = map[string][]string{
 	"capacity":            {"wire", "call"},
 	"cdr":                 {"wire", "call"},
 	"events":              {"wire", "call"},
+	"settings":            {"wire", "call", "api"},
 	"warmup":              {"internal/audio"},
 	"media":               {"internal/audio"},
 	"breaker":             {},
