@@ -20,9 +20,10 @@ func main() {
 		Carrier struct {
 			Serve carrierCommand `cmd:"" help:"A simulated Twilio on loopback."`
 		} `cmd:"" help:"The simulated carrier."`
-		NATS    natsCommand `cmd:"" name:"nats" help:"The embedded NATS server with JetStream, on loopback."`
-		Version struct{}    `cmd:"" help:"Print the version."`
-		Log     program.Log `embed:""`
+		NATS     natsCommand     `cmd:"" name:"nats" help:"The embedded NATS server with JetStream, on loopback."`
+		Simulate simulateCommand `cmd:"" help:"What settings would do: a scenario in fake time, policy beside policy."`
+		Version  struct{}        `cmd:"" help:"Print the version."`
+		Log      program.Log     `embed:""`
 	}
 	k := program.Parse(&cli, "dibs", "A warm pool of voice bots on NATS.", os.Args[1:])
 	log := cli.Log.Logger()
@@ -37,6 +38,8 @@ func main() {
 		program.Main("dibs carrier", func(ctx context.Context) error { return cli.Carrier.Serve.Run(ctx, log) })
 	case "nats":
 		program.Main("dibs nats", func(ctx context.Context) error { return cli.NATS.Run(ctx, log) })
+	case "simulate", "simulate <scenario>":
+		os.Exit(cli.Simulate.Run(os.Stdout, os.Stderr))
 	case "version":
 		fmt.Println(program.Version())
 	}
