@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -124,5 +125,20 @@ func BenchmarkCancel(b *testing.B) {
 			b.Fatal(err)
 		}
 		i++
+	}
+}
+
+// Finding one of 100,000 by its id alone, and finding that one is not there.
+func BenchmarkFind(b *testing.B) {
+	l, js := benchLine(b)
+	fill(b, js, crowd)
+	for _, id := range []string{fmt.Sprintf("call_01J8XYZ%08d", crowd-7), "nobody"} {
+		b.Run(id, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := l.Find(b.Context(), id); err != nil && !errors.Is(err, ErrNotFound) {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

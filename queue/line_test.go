@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"dibs/internal/natstest"
 	"dibs/wire"
@@ -285,91 +283,20 @@ func TestListAndCount(t *testing.T) {
 		}
 		_, err = l.Position(t.Context(), cancelled)
 		checkErr(t, "position of a cancelled call", err, ErrNotFound)
+		w, err := l.Find(t.Context(), want[1].Call)
+		if err != nil || w.Key != want[1] || w.Seq != 15 {
+			t.Errorf("found %+v, %v, want %v", w, err, want[1])
+		}
+		_, err = l.Find(t.Context(), cancelled.Call)
+		checkErr(t, "find a cancelled call", err, ErrNotFound)
+		_, err = l.Find(t.Context(), ">")
+		checkErr(t, "find", err, wire.ErrToken)
 		_, err = l.List(t.Context(), Filter{Org: "a.b"}, 1, 0)
 		checkErr(t, "list with a bad filter", err, wire.ErrToken)
 		if _, err := l.List(t.Context(), Filter{}, MaxPage+1, 0); err == nil {
 			t.Error("a page that is too long was read")
 		}
 	})
-}
-
-func TestOpenRefusesWhatIsNotTheLine(t *testing.T) {
-	for _, tt := range []struct {
-		field  string
-		change func(*jetstream.StreamConfig)
-	}{
-		{"Retention", func(c *jetstream.StreamConfig) { c.Retention = jetstream.LimitsPolicy }},
-		{"Subjects", func(c *jetstream.StreamConfig) { c.Subjects = []string{"orders.>"} }},
-		{"Storage", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }},
-		{"Discard", func(c *jetstream.StreamConfig) { c.Discard, c.DiscardNewPerSubject = jetstream.DiscardOld, false }},
-		{"MaxMsgsPerSubject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 2 }},
-		{"DiscardNewPerSubject", func(c *jetstream.StreamConfig) { c.DiscardNewPerSubject = false }},
-		{"MaxAge", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }},
-		{"NoAck", func(c *jetstream.StreamConfig) { c.NoAck = true }},
-		{"", func(c *jetstream.StreamConfig) { c.MaxMsgSize, c.AllowDirect, c.Description = 1000, false, "mine" }},
-	} {
-		t.Run(tt.field, func(t *testing.T) {
-			natstest.Bubble(t, func(t *testing.T) {
-				js := natstest.Start(t).JetStream(t)
-				cfg := lineConfig(1)
-				tt.change(&cfg)
-				if _, err := js.CreateStream(t.Context(), cfg); err != nil {
-					t.Fatal(err)
-				}
-				_, err := Open(t.Context(), js, Config{})
-				if tt.field == "" {
-					if err != nil {
-						t.Fatalf("a line of other limits: %v", err)
-					}
-					l := openLine(t, js, Config{})
-					if got := l.stream.CachedInfo().Config; got.MaxMsgSize < wire.MaxMessage || !got.AllowDirect || got.Description != "mine" {
-						t.Errorf("after opening: %+v", got)
-					}
-					return
-				}
-				se, ok := errors.AsType[*SettingError](err)
-				if !ok || se.Field != tt.field || se.Stream != wire.StreamLine {
-					t.Errorf("open: %v, want a SettingError of %s", err, tt.field)
-				}
-			})
-		})
-	}
-}
-
-func TestOpenTogether(t *testing.T) {
-	natstest.Bubble(t, func(t *testing.T) {
-		b := natstest.Start(t)
-		var wg sync.WaitGroup
-		for range 8 {
-			js := b.JetStream(t)
-			wg.Go(func() {
-				if _, err := Open(t.Context(), js, Config{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
-func TestConfig(t *testing.T) {
-	for _, tt := range []struct {
-		cfg  Config
-		want string
-	}{
-		{Config{}, ""},
-		{Config{Replicas: 3, Timeout: time.Second}, ""},
-		{Config{Replicas: 2}, "queue: Replicas: 2, want 1, 3 or 5"},
-		{Config{Timeout: -1}, "queue: Timeout: -1ns, want a positive duration"},
-	} {
-		got := ""
-		if err := tt.cfg.Validate(); err != nil {
-			got = err.Error()
-		}
-		if got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.cfg, got, tt.want)
-		}
-	}
 }
 
 // Any program can put, with one publish.
