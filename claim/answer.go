@@ -72,6 +72,7 @@ type Seats interface {
 	Take(now time.Time, claimID, callID string, prefer int) (seat int, again, ok bool)
 	Move(now time.Time, seat int, claimID string, to wire.SeatState) bool
 	Holds(seat int, claimID string) (wire.SeatState, bool)
+	States(into []wire.SeatState) []wire.SeatState
 	View(now time.Time) []wire.SeatView
 	InUse() wire.InUse
 	Watch() <-chan struct{}
@@ -97,9 +98,11 @@ type Answerer struct {
 	bot     Bot
 	cfg     AnswererConfig
 	moved   <-chan struct{}
+	look    chan struct{} // the offers may have to change although no seat did
 	inbox   string
-	offers  *offers        // owned by Run
-	running sync.WaitGroup // warm-ups
+	offers  *offers          // owned by Run
+	states  []wire.SeatState // owned by Run: of the seats, when last looked at
+	running sync.WaitGroup   // warm-ups
 
 	// deciding is held while one ask is decided, so that the questions and the
 	// taking of the seat are one step. Nothing waits in that time.
@@ -129,7 +132,7 @@ func NewAnswerer(nc *nats.Conn, seats Seats, bot Bot, cfg AnswererConfig) (*Answ
 	}
 	cfg.Identity.V = wire.Version
 	a := &Answerer{
-		nc: nc, seats: seats, bot: bot, cfg: cfg, moved: seats.Watch(), inbox: nc.NewInbox(),
+		nc: nc, seats: seats, bot: bot, cfg: cfg, moved: seats.Watch(), look: make(chan struct{}, 1), inbox: nc.NewInbox(),
 		talks: map[string]*talk{}, byReply: map[string]*talk{}, bySeat: map[int]*talk{},
 	}
 	var err error
@@ -150,7 +153,8 @@ func (a *Answerer) Run(ctx context.Context) error {
 		return fmt.Errorf("claim: subscribe: %w", err)
 	}
 	defer func() { _ = inbox.Unsubscribe() }()
-	own, err := a.nc.Subscribe(subj, func(m *nats.Msg) { a.answer(m, -1) })
+	// Unlike an offer it hears more than one ask, and must not wait for a warm-up.
+	own, err := a.nc.Subscribe(subj, func(m *nats.Msg) { go a.answer(m, -1) })
 	if err != nil {
 		return fmt.Errorf("claim: subscribe: %w", err)
 	}
@@ -167,31 +171,12 @@ func (a *Answerer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-a.moved:
+		case <-a.look:
 		case <-a.cfg.Changed:
 		case <-retry:
 			retry = nil
 		}
 	}
-}
-
-// sync makes the offers what they should be: a pair for every idle seat of a bot
-// that takes calls, none for the others. It reports whether it could. The other
-// offer of a seat that was claimed this very moment is left for the next look:
-// first the answer goes out.
-func (a *Answerer) sync() bool {
-	open, all := a.bot.Closed() == nil, true
-	for seat, v := range a.seats.View(time.Now()) {
-		switch {
-		case v.State == wire.SeatIdle && open:
-			if err := a.offers.make(seat); err != nil {
-				all = false
-				a.cfg.Log.Warn().Err(err).Int("seat", seat).Msg("seat not offered")
-			}
-		case v.State != wire.SeatClaimed || !open:
-			a.offers.withdraw(seat)
-		}
-	}
-	return all
 }
 
 // stop takes no ask any more, ends the conversations and waits for the warm-ups.
@@ -225,32 +210,54 @@ func (a *Answerer) Release(callID string) bool {
 	return found != nil && found.end(ErrReleased)
 }
 
-// answer decides about one ask, with the seat whose offer it came by or -1.
+// answer answers one ask, with the seat whose offer it came by or -1. It warms up
+// where it runs: on the goroutine of an offer, which has nothing more to deliver.
 func (a *Answerer) answer(m *nats.Msg, prefer int) {
+	if t := a.respond(m, prefer); t != nil {
+		t.begin()
+		return
+	}
+	a.lookAgain() // the offer is used up, and its seat may be idle still
+}
+
+// respond decides about an ask. It returns the conversation that begins with it;
+// with nil, all that there is to say was said.
+func (a *Answerer) respond(m *nats.Msg, prefer int) *talk {
 	if m.Reply == "" {
-		return // nobody to answer: a publish by mistake
+		return nil // nobody to answer: a publish by mistake
 	}
 	req, err := wire.Decode[wire.ClaimRequest](m.Data)
 	if err != nil {
-		a.reply(m.Reply, "", &wire.Reply{Status: wire.Rejected, ClaimID: "unknown", Code: "bad_request", Detail: err.Error()})
-		return
+		a.reply(m.Reply, "", unreadable(err))
+		return nil
 	}
-	t, fresh, refusal := a.decide(req, m.Reply, prefer)
+	t, fresh, refusal := a.decide(&req, m.Reply, prefer)
 	switch {
 	case refusal != nil:
 		refusal.ClaimID = req.ClaimID
 		a.reply(m.Reply, "", refusal)
 	case t == nil: // stopped
 	case fresh:
-		t.begin()
+		return t
 	default:
 		t.again(m.Reply)
 	}
+	return nil
+}
+
+// unreadable is the answer to what is no request. One of a newer version is not
+// the call's fault: another bot may speak it.
+func unreadable(err error) *wire.Reply {
+	r := &wire.Reply{Status: wire.Rejected, ClaimID: "unknown", Code: "bad_request", Detail: err.Error()}
+	if errors.Is(err, wire.ErrVersion) {
+		r.Status, r.Code = wire.Failed, "version"
+	}
+	return r
 }
 
 // decide asks the questions in DESIGN section 4's order and takes the seat, in
 // one step. It returns the claim's conversation, fresh or not, or a refusal.
-func (a *Answerer) decide(req wire.ClaimRequest, to string, prefer int) (t *talk, fresh bool, refusal *wire.Reply) {
+func (a *Answerer) decide(req *wire.ClaimRequest, to string, prefer int) (t *talk, fresh bool, refusal *wire.Reply) {
 	a.deciding.Lock()
 	defer a.deciding.Unlock()
 	if t := a.talkOf(req.ClaimID); t != nil {
@@ -259,7 +266,7 @@ func (a *Answerer) decide(req wire.ClaimRequest, to string, prefer int) (t *talk
 	if r := a.bot.Closed(); r != nil {
 		return nil, false, r
 	}
-	session, r := a.bot.Begin(req)
+	session, r := a.bot.Begin(*req)
 	if r != nil {
 		return nil, false, r
 	}

@@ -18,8 +18,10 @@
 // with AutoUnsubscribe(1): the server removes it as it delivers, so a busy seat
 // cannot be asked, a frozen bot loses at most one ask per seat and subject, and
 // "no responders" truthfully says "nobody is idle". Taking a seat withdraws its
-// other offer. A withdrawn offer is drained, not dropped: a request that the
-// server had already sent is still answered (busy) instead of met with silence.
+// other offer, once the asker has had its answer. A withdrawn offer is drained, not
+// dropped: a request that the server had already sent is still answered (busy)
+// instead of met with silence. An offer that is used up without its seat being taken
+// (a request that cannot be read, a claim asked twice) is made anew.
 //
 // # Picture
 //

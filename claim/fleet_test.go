@@ -33,8 +33,9 @@ type testBot struct {
 	closed *wire.Reply
 	begun  int
 	drops  []error
-	has    map[int]string // seat → call that was assigned
-	double []string       // seats assigned to two calls at once
+	has    map[int]string  // seat → call that was assigned
+	ended  map[string]bool // calls that are over
+	double []string        // seats assigned to two calls at once
 }
 
 func (b *testBot) Closed() *wire.Reply {
@@ -92,6 +93,9 @@ func ready(req wire.ClaimRequest) wire.Reply {
 func (s *testSession) Assigned() {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
+	if s.b.ended[s.req.CallID] {
+		return // the call was over before the ack was looked at
+	}
 	if had := s.b.has[s.seat]; had != "" {
 		s.b.double = append(s.b.double, had+" and "+s.req.CallID)
 	}
@@ -111,6 +115,7 @@ func (b *testBot) end(callID string) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.ended[callID] = true
 	seat, claimID, ok := b.seats.Find(callID)
 	if ok {
 		delete(b.has, seat)
@@ -154,7 +159,7 @@ func startBot(t testing.TB, nc *nats.Conn, id string, seats int, warm func(conte
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &testBot{id: id, seats: s, warm: warm, kick: make(chan struct{}, 1), has: map[int]string{}}
+	b := &testBot{id: id, seats: s, warm: warm, kick: make(chan struct{}, 1), has: map[int]string{}, ended: map[string]bool{}}
 	b.answer, err = claim.NewAnswerer(nc, s, b, claim.AnswererConfig{
 		Identity: wire.Reply{BotID: id}, Region: "eu-west", Pool: "default", Changed: b.kick, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
 	})

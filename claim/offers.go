@@ -85,3 +85,41 @@ func (o *offers) withdraw(seat int) {
 		}
 	}
 }
+
+// sync makes the offers what they should be: a pair for every idle seat of a bot
+// that takes calls, none for the others. It reports whether it could. The other
+// offer of a seat that was claimed this very moment is left until the asker has
+// had its answer: what withdrawing costs would stand in that answer's way.
+func (a *Answerer) sync() bool {
+	open, all := a.bot.Closed() == nil, true
+	a.states = a.seats.States(a.states[:0])
+	for seat, state := range a.states {
+		switch {
+		case state == wire.SeatIdle && open:
+			if err := a.offers.make(seat); err != nil {
+				all = false
+				a.cfg.Log.Warn().Err(err).Int("seat", seat).Msg("seat not offered")
+			}
+		case open && (state == wire.SeatClaimed || state == wire.SeatAssigned && a.talking(seat)):
+		default:
+			a.offers.withdraw(seat)
+		}
+	}
+	return all
+}
+
+// talking reports whether the conversation about a seat goes on.
+func (a *Answerer) talking(seat int) bool {
+	a.mu.Lock()
+	t := a.bySeat[seat]
+	a.mu.Unlock()
+	return t != nil && t.goesOn()
+}
+
+// lookAgain has Run look at the offers.
+func (a *Answerer) lookAgain() {
+	select {
+	case a.look <- struct{}{}:
+	default:
+	}
+}

@@ -14,52 +14,58 @@ import (
 // each do their step under mu. Until it is over it alone moves the seat.
 type talk struct {
 	a       *Answerer
-	req     wire.ClaimRequest
+	req     *wire.ClaimRequest
 	seat    int
 	session Session
 	to      string // where the first ask is answered
 	token   string // last token of the inbox on which the asker is heard
 	begun   time.Time
-	warming context.Context // of Warm; ends with the reason
-	abort   context.CancelCauseFunc
 
 	mu        sync.Mutex
 	over      bool
-	warm      bool // Warm runs: whoever ends the talk leaves the Drop to it
+	cause     error                   // why it ended without an assignment
+	abort     context.CancelCauseFunc // ends the context of Warm; nil before begin
+	warm      bool                    // Warm runs: whoever ends the talk leaves the Drop to it
 	confirmed bool
 	ready     *wire.Reply
 	deadline  *time.Timer // for confirm, then for ack
 }
 
-func newTalk(a *Answerer, req wire.ClaimRequest, seat int, session Session, to string) *talk {
-	t := &talk{a: a, req: req, seat: seat, session: session, to: to, begun: time.Now(), warm: true}
-	t.warming, t.abort = context.WithCancelCause(context.Background())
-	return t
+func newTalk(a *Answerer, req *wire.ClaimRequest, seat int, session Session, to string) *talk {
+	return &talk{a: a, req: req, seat: seat, session: session, to: to, begun: time.Now(), warm: true}
 }
 
-// begin says accepted and starts the warm-up.
+// begin says accepted and warms up.
 func (t *talk) begin() {
 	t.reply(t.to, &wire.Reply{Status: wire.Accepted})
+	ctx, abort := context.WithCancelCause(context.Background())
 	t.mu.Lock()
-	if !t.over {
-		t.deadline = time.AfterFunc(t.a.cfg.ConfirmIn, t.unconfirmed)
+	if t.over { // already: withdrawn, or the bot stops
+		t.mu.Unlock()
+		abort(nil)
+		t.session.Drop(t.cause)
+		return
 	}
+	t.abort = abort
+	t.deadline = time.AfterFunc(t.a.cfg.ConfirmIn, t.unconfirmed)
+	t.a.running.Add(1) // under mu: whoever ended this talk may wait for it
 	t.mu.Unlock()
-	t.a.running.Go(t.prepare)
+	defer t.a.running.Done()
+	t.prepare(ctx)
 }
 
 // prepare warms up, within the bot's budget and well within the asker's window,
-// so that the bot fails first and says why.
-func (t *talk) prepare() {
+// so that the bot fails first and says why. ctx ends with the reason.
+func (t *talk) prepare(ctx context.Context) {
 	window := t.req.ReadyMS.Duration()
 	late := time.AfterFunc(min(t.a.cfg.WarmIn, max(window-time.Second, window/2)), func() { t.end(ErrLate) })
-	r, err := t.session.Warm(t.warming, t.seat)
+	r, err := t.session.Warm(ctx, t.seat)
 	late.Stop()
 	t.mu.Lock()
 	t.warm = false
 	if t.over {
 		t.mu.Unlock()
-		t.session.Drop(context.Cause(t.warming))
+		t.session.Drop(context.Cause(ctx))
 		return
 	}
 	if err != nil {
@@ -123,6 +129,13 @@ func (t *talk) ack() {
 	t.mu.Unlock()
 	t.abort(nil)
 	t.session.Assigned()
+	t.a.lookAgain()
+}
+
+func (t *talk) goesOn() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.over
 }
 
 func (t *talk) unacked() {
@@ -143,8 +156,8 @@ func (t *talk) end(cause error) bool {
 		t.mu.Unlock()
 		return false
 	}
-	t.over = true
-	warm := t.warm
+	t.over, t.cause = true, cause
+	warm, abort := t.warm, t.abort
 	if t.deadline != nil {
 		t.deadline.Stop()
 	}
@@ -152,7 +165,9 @@ func (t *talk) end(cause error) bool {
 	// Forgotten first: whoever is asked by the offer that follows must not find
 	// this conversation any more.
 	t.a.forget(t)
-	t.abort(cause)
+	if abort != nil {
+		abort(cause)
+	}
 	t.fail(cause)
 	t.a.seats.Move(time.Now(), t.seat, t.req.ClaimID, wire.SeatIdle)
 	if !warm {

@@ -185,6 +185,16 @@ func (s *Seats) View(now time.Time) []wire.SeatView {
 	return out
 }
 
+// States appends the state of every seat, in order, to into.
+func (s *Seats) States(into []wire.SeatState) []wire.SeatState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.seats {
+		into = append(into, s.seats[i].state)
+	}
+	return into
+}
+
 // InUse counts the seats and those that are not idle.
 func (s *Seats) InUse() wire.InUse {
 	s.mu.Lock()
