@@ -80,7 +80,7 @@ func (d *Desk) Get(ctx context.Context, id string) (call.Record, error) {
 
 // Cancel stops a call in whatever state it is and returns what became of it.
 func (d *Desk) Cancel(ctx context.Context, id, reason string) (call.Record, error) {
-	if err := d.ask(ctx, askCancel, deskRequest{CallID: id, Reason: reason}); err != nil {
+	if _, err := d.ask(ctx, askCancel, deskRequest{CallID: id, Reason: reason}); err != nil {
 		return call.Record{}, fmt.Errorf("dispatch: cancel %s: %w", id, err)
 	}
 	return d.Get(ctx, id)
@@ -88,13 +88,25 @@ func (d *Desk) Cancel(ctx context.Context, id, reason string) (call.Record, erro
 
 // CarrierEvent hands a verified status event to the call it belongs to.
 func (d *Desk) CarrierEvent(ctx context.Context, ev carrier.Event) error {
-	if err := d.ask(ctx, askEvent, deskRequest{Event: &ev}); err != nil {
+	if _, err := d.ask(ctx, askEvent, deskRequest{Event: &ev}); err != nil {
 		if errors.Is(err, api.ErrEnded) {
 			return nil // it says nothing new
 		}
 		return fmt.Errorf("dispatch: event of %s: %w", ev.Attempt, err)
 	}
 	return nil
+}
+
+// Why explains why a call has not gone out; [api.ErrEnded] when it is over.
+func (d *Desk) Why(ctx context.Context, id string) (api.Why, error) {
+	r, err := d.ask(ctx, askWhy, deskRequest{CallID: id})
+	if err != nil {
+		return api.Why{}, fmt.Errorf("dispatch: why %s: %w", id, err)
+	}
+	if r.Why == nil {
+		return api.Why{}, fmt.Errorf("dispatch: why %s: %w: the desk said nothing", id, api.ErrUnavailable)
+	}
+	return *r.Why, nil
 }
 
 // Timeline is what happened to a call, oldest first.
@@ -115,45 +127,44 @@ func (d *Desk) Timeline(ctx context.Context, id string, limit int) ([]api.Timeli
 
 // ask asks the office, and again while it is just changing hands, until ctx ends
 // or 5 s are over.
-func (d *Desk) ask(ctx context.Context, question string, req deskRequest) error {
+func (d *Desk) ask(ctx context.Context, question string, req deskRequest) (deskReply, error) {
 	subj, err := wire.Desk(question)
 	if err != nil {
-		return err
+		return deskReply{}, err
 	}
 	data, err := json.Marshal(req)
 	if err != nil {
-		return err
+		return deskReply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		err := d.askOnce(ctx, subj, data)
+		r, err := d.askOnce(ctx, subj, data)
 		if !errors.Is(err, api.ErrUnavailable) || !sleep(ctx, pause) {
-			return err
+			return r, err
 		}
 	}
 }
 
-func (d *Desk) askOnce(ctx context.Context, subj string, data []byte) error {
+func (d *Desk) askOnce(ctx context.Context, subj string, data []byte) (r deskReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	m, err := d.NC.RequestWithContext(ctx, subj, data)
 	if err != nil {
-		return fmt.Errorf("%w: nobody in office answers: %w", api.ErrUnavailable, err)
+		return r, fmt.Errorf("%w: nobody in office answers: %w", api.ErrUnavailable, err)
 	}
-	var r deskReply
 	if len(m.Data) > wire.MaxMessage || json.Unmarshal(m.Data, &r) != nil {
-		return fmt.Errorf("%w: the desk's answer cannot be read", api.ErrUnavailable)
+		return r, fmt.Errorf("%w: the desk's answer cannot be read", api.ErrUnavailable)
 	}
 	switch r.Code {
 	case deskOK:
-		return nil
+		return r, nil
 	case deskNotFound:
-		return api.ErrNotFound
+		return r, api.ErrNotFound
 	case deskEnded:
-		return api.ErrEnded
+		return r, api.ErrEnded
 	case deskMalformed:
-		return fmt.Errorf("the desk could not read the question: %s", r.Detail)
+		return r, fmt.Errorf("the desk could not read the question: %s", r.Detail)
 	}
-	return fmt.Errorf("%w: %s", api.ErrUnavailable, r.Detail)
+	return r, fmt.Errorf("%w: %s", api.ErrUnavailable, r.Detail)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"dibs/api"
 	"dibs/call"
 	"dibs/carrier"
 	"dibs/cdr"
@@ -20,6 +21,7 @@ import (
 const (
 	askCancel = "call.cancel"
 	askEvent  = "call.event"
+	askWhy    = "why"
 )
 
 // The desk's answers.
@@ -40,6 +42,8 @@ type deskRequest struct {
 type deskReply struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail,omitempty"`
+
+	Why *api.Why `json:"why,omitempty"`
 }
 
 type deskAsk struct {
@@ -60,7 +64,7 @@ func (s deskSubs) close() {
 // meets no responders, and knows at once that nobody is there.
 func (o *office) openDesk(ctx context.Context) (deskSubs, error) {
 	var subs deskSubs
-	for _, q := range []string{askCancel, askEvent} {
+	for _, q := range []string{askCancel, askEvent, askWhy} {
 		subj, err := wire.Desk(q)
 		if err != nil {
 			return nil, fmt.Errorf("dispatch: %w", err)
@@ -97,6 +101,10 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 	if _, _, ours := o.d.cfg.Leader.Leading(); !ours {
 		return // silence is better than an answer in somebody else's office
 	}
+	if ask.question == askWhy {
+		o.answerWhy(ctx, ask)
+		return
+	}
 	id, ev, err := ask.event()
 	if err != nil {
 		respond(ask.msg, deskReply{Code: deskMalformed, Detail: err.Error()})
@@ -120,6 +128,20 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 		o.callers.Go(func() { o.reply(ctx, ask, c, done) })
 		return
 	}
+	o.absent(ctx, ask, id)
+}
+
+func (o *office) answerWhy(ctx context.Context, ask deskAsk) {
+	id := ask.req.CallID
+	if why, ok := o.why(id); ok {
+		respond(ask.msg, deskReply{Code: deskOK, Why: &why})
+		return
+	}
+	o.absent(ctx, ask, id)
+}
+
+// absent answers about a call that neither waits nor is in flight.
+func (o *office) absent(ctx context.Context, ask deskAsk, id string) {
 	read := o.read
 	o.callers.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -31,6 +31,7 @@ type office struct {
 	adm      *admission.State   // who waits and is due, who is in flight, who goes next
 	room     *room              // what admission asks of the world
 	regions  map[string]bool    // in which somebody has waited
+	verdicts verdicts           // how the answers changed
 	later    moments            // looked at again at a moment
 	urgent   []urgent           // goes whether or not a bot seems idle
 	people   call.People
@@ -55,6 +56,7 @@ type waiter struct {
 	class    call.Class
 	campaign string
 	needs    [][]string // of vendors, as admission takes them
+	asked    [][]string // what it was queued with: its needs, and a seat if it waits for one
 
 	opens time.Time // never tried: not offered before
 	until time.Time // never tried: too late from then on; zero: never
@@ -79,6 +81,7 @@ func newOffice(d *Dispatcher, term uint64) *office {
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
 		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
 		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, regions: map[string]bool{}, room: newRoom(),
+		verdicts: verdicts{groups: map[string]*history{}, changes: map[string]int64{}},
 	}
 	o.adm = admission.New(admission.Platform{Cap: d.cfg.Cap}, o.room)
 	return o
@@ -144,6 +147,8 @@ func (o *office) run(ctx context.Context) error {
 	}
 	net := time.NewTicker(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
 	defer net.Stop()
+	second := time.NewTicker(scaleEvery)
+	defer second.Stop()
 	hour := time.NewTicker(time.Minute)
 	defer hour.Stop()
 	for {
@@ -173,6 +178,11 @@ func (o *office) run(ctx context.Context) error {
 		case <-beats:
 		case <-due:
 		case <-net.C:
+		case <-second.C:
+			if o.read {
+				o.tellVerdicts()
+				o.spread()
+			}
 		case <-hour.C:
 			o.people.Tidy(o.d.clock.now())
 			o.ids.tidy(time.Now())

@@ -44,6 +44,24 @@ func (o *office) serve(ctx context.Context) {
 	}
 }
 
+// tellVerdicts tells of every sub-queue whose calls wait for something else than a
+// second ago: one event, about its first call, because the verdict is everybody's.
+func (o *office) tellVerdicts() {
+	now := o.d.clock.now()
+	o.look()
+	for _, g := range o.verdicts.note(o.adm.Groups(), now) {
+		w := o.known[g.First]
+		if w == nil {
+			continue
+		}
+		reason, scope, no := reasonOf(g.Verdict)
+		order := call.Order{CallID: g.First, Org: w.key.Org, Region: w.key.Region}
+		o.d.cfg.Emit(Happening{Type: events.CallVerdict, Order: order, At: now, Detail: map[string]any{
+			"reason": reason, "scope": scope, "in_use": no.InUse, "limit": no.Limit, "calls": g.Calls, "class": w.class, "campaign": w.campaign,
+		}})
+	}
+}
+
 // enqueue lets a waiter compete, with what it needs just now.
 func (o *office) enqueue(w *waiter) {
 	id := w.key.Call
@@ -55,6 +73,7 @@ func (o *office) enqueue(w *waiter) {
 	if waits || !w.class.Direct() {
 		c.Needs = append(slices.Clip(c.Needs), []string{seatIn(w.key.Region)})
 	}
+	w.asked = c.Needs
 	o.regions[w.key.Region] = true
 	o.adm.Remove(id)
 	if err := o.adm.Enqueue(c); err != nil && !errors.Is(err, admission.ErrKnown) {

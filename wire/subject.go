@@ -143,6 +143,9 @@ func Desk(question string) (string, error) {
 	return subject(append([]string{"desk"}, strings.Split(question, ".")...)...)
 }
 
+// Scale is where the dispatcher tells its numbers, once a second.
+func Scale() string { return Prefix + "scale" }
+
 // Roll is where the dispatcher, on taking office, asks every lease holder what it holds.
 func Roll() string { return Prefix + "roll" }
 

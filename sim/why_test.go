@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"dibs/api"
+	"dibs/call"
+	"dibs/demand"
+	"dibs/dispatch"
+)
+
+// Two calls and one bot: the second one waits, and everything that is said about it
+// comes from the same set: why, the position, the demand.
+func TestWhyAndDemand(t *testing.T) {
+	long := answers
+	long.Talk.Min, long.Talk.Max = 4*time.Second, 4*time.Second
+	w := newWorld(t, long)
+	scale, err := dispatch.NewScale(demand.Config{})
+	check(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	nc := w.broker.Connect(t)
+	go func() { done <- scale.Run(ctx, nc, zerolog.Nop()) }()
+	t.Cleanup(func() { stop(); <-done })
+	if _, _, err := scale.Wanted("eu-west", time.Now()); !errors.Is(err, demand.ErrUnknown) {
+		t.Errorf("before anybody said anything: %v, want unknown and never 0", err)
+	}
+	w.addBot(1)
+	w.until("the bot is there", w.idleBots(1))
+	check(t, w.desk.Put(t.Context(), order("c1", "+4915112345671")))
+	w.until("the first call is answered", func() bool {
+		r, err := w.desk.Get(t.Context(), "c1")
+		return err == nil && r.State == call.Live
+	})
+	check(t, w.desk.Put(t.Context(), order("c2", "+4915112345672")))
+	w.until("the second one waits for a bot", func() bool {
+		r, err := w.desk.Get(t.Context(), "c2")
+		return err == nil && !r.BotWaitSince.IsZero() && r.State == call.Queued
+	})
+	var why api.Why
+	w.until("it is back in line", func() bool { // its record says so a moment earlier
+		why, err = w.desk.Why(t.Context(), "c2")
+		return err == nil && why.State == call.Queued
+	})
+	if why.WouldDial || why.Reason != "no_idle_bot" || why.Scope != "bots:eu-west" || why.BotWait == nil {
+		t.Errorf("why: %+v", why)
+	}
+	var gates []string
+	for _, g := range why.Gates {
+		if g.OK {
+			gates = append(gates, g.Gate+" ok")
+		} else {
+			gates = append(gates, g.Gate+" "+g.Code)
+		}
+	}
+	if diff := cmp.Diff([]string{"time ok", "person ok", "bot no_idle_bot", "org ok", "platform ok"}, gates); diff != "" {
+		t.Error(diff)
+	}
+	w.until("the demand is told", func() bool {
+		got, _, err := scale.Wanted("eu-west", time.Now())
+		return err == nil && got.Demand == 2
+	})
+	got, _, err := scale.Wanted("eu-west", time.Now())
+	check(t, err)
+	if diff := cmp.Diff([]demand.Term{{Name: "in_flight", Seen: 1, Counts: 1}, {Name: "direct", Seen: 1, Counts: 1}, {Name: "campaign"}}, got.Terms); diff != "" || got.Bots != 3 {
+		t.Errorf("wanted %d bots: %s", got.Bots, diff)
+	}
+	if got, _, err := scale.Wanted("us-east", time.Now()); err != nil || got.Bots != 3 || got.Demand != 0 {
+		t.Errorf("a region without calls: %+v %v, want its floor", got, err)
+	}
+	if _, _, err := scale.Wanted("eu-west", time.Now().Add(dispatch.ScaleStale+5*time.Second)); !errors.Is(err, demand.ErrUnknown) {
+		t.Errorf("stale numbers: %v, want unknown", err)
+	}
+	w.until("the second call ends", w.ended("c2"))
+	if _, err := w.desk.Why(t.Context(), "c2"); !errors.Is(err, api.ErrEnded) {
+		t.Errorf("why of a call that has ended: %v", err)
+	}
+	if _, err := w.desk.Why(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
+		t.Errorf("why of nobody: %v", err)
+	}
+}
