@@ -108,7 +108,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
-	return serve(ctx, cfg, &http.Server{Handler: srv.Handler(), ReadHeaderTimeout: 5 * time.Second}, roster, d, log)
+	return serve(ctx, cfg, srv.HTTP(), roster, d, log)
 }
 
 // serve runs the parts, and stops them in order: the API first, so that nobody is
