@@ -115,8 +115,14 @@ func TestCommandBots(t *testing.T) {
 	denied(t, w.ask("DELETE", "/v1/claims/c", map[string]string{"bot_id": "bot-a_1"}), api.CodeBotSilent)
 	b.link.Thaw()
 	b.leave()
+	eventually(t, "its goodbye", func() bool { return w.listed("bot-a_1") == nil })
 	w.roster.Hear(time.Now(), wire.Beat{V: 1, BotID: "bot-a_1", Instance: "1", Seq: 1, Region: region, Pool: "default", Seats: []wire.SeatView{{State: wire.SeatIdle}}})
-	denied(t, w.ask("POST", "/v1/bots/bot-a_1/cordon", nil), api.CodeBotLost) // listed, and nobody answers
+	var lost reply // listed, and nobody answers, as soon as the server has heard that too
+	eventually(t, "no responders", func() bool {
+		lost = w.ask("POST", "/v1/bots/bot-a_1/cordon", nil)
+		return lost.status != 503
+	})
+	denied(t, lost, api.CodeBotLost)
 
 	w.broker.Stop()
 	eventually(t, "the loss of NATS", func() bool { return !w.nc.IsConnected() })

@@ -73,7 +73,7 @@ func fuzzed(t testing.TB) (*world, *recorder) {
 	rec.onGet = func(string) error { return api.ErrNotFound }
 	rec.onPut = func(o call.Order) (error, bool) {
 		rec.order = &o
-		rec.set(func(l *ledger) { clear(l.records); l.order = nil })
+		rec.set(func(l *ledger) { clear(l.records); clear(l.line); l.order = nil })
 		return nil, false
 	}
 	w := newWorld(t, func(c *server.Config) { c.Calls, c.Log = rec, zerolog.Nop() })

@@ -14,9 +14,11 @@ import (
 )
 
 // ledger keeps calls in memory as the brain would keep them in NATS: the records
-// are the real machine's, only where they lie is not.
+// are the real machine's, only where they lie is not. Like the line it refuses a call
+// only while one of the same region, class, org and id waits.
 type ledger struct {
 	mu      sync.Mutex
+	line    map[string]bool // subject → it waits there
 	records map[string]call.Record
 	order   []string // ids as they came
 	puts    int
@@ -28,7 +30,11 @@ type ledger struct {
 	onOther func(op string) error
 }
 
-func newLedger() *ledger { return &ledger{records: map[string]call.Record{}} }
+func newLedger() *ledger { return &ledger{line: map[string]bool{}, records: map[string]call.Record{}} }
+
+func subject(o call.Order) string {
+	return strings.Join([]string{o.Region, string(o.Class), o.Org, o.CallID}, ".")
+}
 
 func (l *ledger) Put(_ context.Context, o call.Order) error {
 	l.mu.Lock()
@@ -52,8 +58,12 @@ func (l *ledger) store(o call.Order) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.records[o.CallID]; ok {
+	if l.line[subject(o)] {
 		return fmt.Errorf("ledger: put %s: %w", o.CallID, api.ErrDuplicate)
+	}
+	l.line[subject(o)] = true
+	if _, ok := l.records[o.CallID]; ok {
+		return nil // whoever reads the line will see that it was dealt with
 	}
 	l.records[o.CallID] = call.New(o, o.QueuedAt)
 	l.order = append(l.order, o.CallID)
@@ -169,6 +179,7 @@ func (l *ledger) dial(id string) string {
 		r, _ = call.Apply(r, ev, time.Now())
 	}
 	l.records[id] = r
+	delete(l.line, subject(r.Order))
 	return r.Current().ID
 }
 
@@ -186,6 +197,7 @@ func (l *ledger) set(f func(*ledger)) {
 	f(l)
 }
 
+// counts are the puts, the calls, and the events that were believed.
 func (l *ledger) counts() (puts, stored, events int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
