@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -188,9 +189,7 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, head
 	if err != nil {
 		return nil, fmt.Errorf("api: %s: %w", what, err)
 	}
-	for name, values := range head {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, head)
 	r.Header.Set("Accept", "application/json")
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")

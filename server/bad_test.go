@@ -211,8 +211,12 @@ func TestNoSuchPath(t *testing.T) {
 		denied(t, w.ask("GET", path, nil), api.CodeNotFound)
 	}
 	for _, tt := range []struct{ method, path, allow string }{
-		{"PUT", "/v1/calls", "GET, HEAD, POST"}, {"PATCH", "/v1/calls/x", "DELETE, GET, HEAD"}, {"GET", "/v1/claims", "POST"},
-		{"GET", "/v1/carriers/twilio/status/x-1", "POST"}, {"POST", "/readyz", "GET, HEAD"}, {"OPTIONS", "/v1/calls", "GET, HEAD, POST"},
+		{"PUT", "/v1/calls", "GET, HEAD, POST"},
+		{"PATCH", "/v1/calls/x", "DELETE, GET, HEAD"},
+		{"GET", "/v1/claims", "POST"},
+		{"GET", "/v1/carriers/twilio/status/x-1", "POST"},
+		{"POST", "/readyz", "GET, HEAD"},
+		{"OPTIONS", "/v1/calls", "GET, HEAD, POST"},
 	} {
 		r := w.ask(tt.method, tt.path, nil)
 		if denied(t, r, api.CodeMethod); r.header.Get("Allow") != tt.allow {

@@ -20,15 +20,23 @@ type stats struct {
 
 func newStats() *stats {
 	return &stats{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_http_requests_total",
-			Help: "Requests by route and status."}, []string{"route", "status"}),
-		problems: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_http_problems_total",
-			Help: "Problems answered, by code."}, []string{"code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dibs_http_request_duration_seconds",
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dibs_http_requests_total",
+			Help: "Requests by route and status.",
+		}, []string{"route", "status"}),
+		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dibs_http_problems_total",
+			Help: "Problems answered, by code.",
+		}, []string{"code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "dibs_http_request_duration_seconds",
 			Help:    "From a request's head to the end of its answer.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}, []string{"route"}),
-		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_carrier_webhooks_total",
-			Help: "Carriers' status webhooks by what became of them."}, []string{"carrier", "result"}),
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"route"}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dibs_carrier_webhooks_total",
+			Help: "Carriers' status webhooks by what became of them.",
+		}, []string{"carrier", "result"}),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -45,9 +46,7 @@ func (s *Server) deny(w http.ResponseWriter, r *http.Request, p *api.Problem) {
 	v := visitOf(r.Context())
 	sign(v, p)
 	h := w.Header()
-	for name, values := range retryAfter(p) {
-		h[name] = values
-	}
+	maps.Copy(h, retryAfter(p))
 	if p.Code == api.CodeUnauthorized || p.Code == api.CodeForbidden {
 		h.Set("WWW-Authenticate", challenge(p.Code, v.header.Get("Authorization") != ""))
 	}
