@@ -53,6 +53,7 @@ const (
 	CodeUnavailable     = "unavailable"
 	CodeLineUnavailable = "queue_unavailable"
 	CodeNobodyInOffice  = "dispatcher_unavailable"
+	CodeDemandUnknown   = "demand_unknown"
 	CodeBotSilent       = "bot_silent"
 	CodeNoBotRegistered = "no_bot_registered"
 	CodeNoIdleBot       = "no_idle_bot"
@@ -107,6 +108,7 @@ func Codes() []Code {
 		{CodeUnavailable, 503, "Not available now", "Try again after Retry-After."},
 		{CodeLineUnavailable, 503, "The line is not available", "It is not known whether the call was stored: send it again with the same idempotency key."},
 		{CodeNobodyInOffice, 503, "No dispatcher", "One takes office within seconds; try again after Retry-After."},
+		{CodeDemandUnknown, 503, "Demand not known", "Leave the number of bots as it is; the dispatcher tells it again within seconds."},
 		{CodeBotSilent, 503, "The bot does not answer", "It may be frozen; look at it, or try again."},
 		{CodeNoBotRegistered, 503, "No bot at all", "Start bots in the region, or check their NATS connection."},
 		{CodeNoIdleBot, 503, "No idle bot", "Add bots, or try again when a call has ended."},

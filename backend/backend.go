@@ -18,6 +18,7 @@ import (
 	"dibs/carrier/twilio"
 	"dibs/cdr"
 	"dibs/claim"
+	"dibs/demand"
 	"dibs/dispatch"
 	"dibs/events"
 	"dibs/internal/leader"
@@ -46,6 +47,7 @@ type Config struct {
 	Replicas  int           // of streams and buckets; 0: as they are
 	Retention time.Duration // of ended records; 0: 30 days
 	Cap       int           // most calls in flight; 0: 1000
+	Demand    demand.Config // how demand becomes bots
 	StopIn    time.Duration // 0: 20 s
 
 	Hurry float64                     // see [dispatch.Config]
@@ -99,27 +101,33 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
+	scale, err := dispatch.NewScale(cfg.Demand)
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector())
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector(),
+		scale.Collector(func() []string { return regions(roster, cfg.Region) }))
 	srv, err := server.New(server.Config{
 		Calls: &dispatch.Desk{NC: cfg.NC, Line: line, Records: records, Events: timeline(log)}, Asker: asker, Roster: roster, NC: cfg.NC, Carrier: tw,
-		Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Region: cfg.Region, From: cfg.From, Registerer: reg, Gatherer: reg, Log: cfg.Log,
+		Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Region: cfg.Region, From: cfg.From, Scale: scale.Wanted, Registerer: reg, Gatherer: reg, Log: cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
-	return serve(ctx, cfg, srv.HTTP(), roster, d, log)
+	return serve(ctx, cfg, srv.HTTP(), roster, d, log, scale)
 }
 
 // serve runs the parts, and stops them in order: the API first, so that nobody is
 // promised anything by a process that leaves.
-func serve(ctx context.Context, cfg Config, web *http.Server, roster *pool.Roster, d *dispatch.Dispatcher, log *events.Log) error {
+func serve(ctx context.Context, cfg Config, web *http.Server, roster *pool.Roster, d *dispatch.Dispatcher, log *events.Log, scale *dispatch.Scale) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, working := errgroup.WithContext(working)
 	g.Go(func() error { return roster.Run(working, cfg.NC, cfg.Log) })
 	g.Go(func() error { return d.Run(working) })
 	g.Go(func() error { return log.Run(working) })
+	g.Go(func() error { return scale.Run(working, cfg.NC, cfg.Log) })
 	g.Go(func() error {
 		if err := web.Serve(cfg.Listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("backend: serve: %w", err)
@@ -142,4 +150,15 @@ func serve(ctx context.Context, cfg Config, web *http.Server, roster *pool.Roste
 	})
 	cfg.Log.Info().Str("addr", cfg.Listener.Addr().String()).Str("id", cfg.ID).Msg("backend started")
 	return g.Wait()
+}
+
+// regions are those in which there are bots, and the default one.
+func regions(roster *pool.Roster, def string) (out []string) {
+	if def != "" {
+		out = append(out, def)
+	}
+	for _, b := range roster.Bots(time.Now()) {
+		out = append(out, b.Beat.Region)
+	}
+	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dibs/carrier/twilio"
+	"dibs/demand"
 	"dibs/dispatch"
 	"dibs/internal/connect"
 	"dibs/server"
@@ -45,6 +46,9 @@ type Command struct {
 	Replicas  int           `env:"DIBS_REPLICAS" default:"0" help:"Copies of line, records and events: 1, or 3 on a cluster. 0: as they are, 1 for new ones."`
 	Retention time.Duration `env:"DIBS_RETENTION" default:"720h" help:"How long records of ended calls are kept."`
 	Cap       int           `env:"DIBS_CAP" default:"1000" help:"Most calls in flight."`
+	Policy    string        `env:"DIBS_DEMAND_POLICY" default:"headroom" enum:"headroom,active+4,raw" help:"What a campaign's backlog counts for in the demand."`
+	Floor     int           `env:"DIBS_FLOOR" default:"3" help:"Least bots a region wants."`
+	Ceiling   int           `env:"DIBS_CEILING" default:"50" help:"Most bots a region wants."`
 	StopIn    time.Duration `env:"DIBS_STOP_TIMEOUT" default:"20s" help:"How long a stop waits for what runs."`
 
 	Hurry   float64 `env:"DIBS_HURRY" hidden:"" help:"The dispatcher's time passes so many times faster; for the crash harness."`
@@ -85,7 +89,7 @@ func (c *Command) config(log zerolog.Logger) (Config, error) {
 	name := notToken.ReplaceAllString(cmp.Or(c.Name, host, "backend"), "-")
 	cfg := Config{
 		ID: name[:min(len(name), 64)], PublicURL: strings.TrimSuffix(c.PublicURL, "/"), Region: c.Region, From: c.From,
-		Replicas: c.Replicas, Retention: c.Retention, Cap: c.Cap, StopIn: c.StopIn, Hurry: c.Hurry, Log: log,
+		Replicas: c.Replicas, Retention: c.Retention, Cap: c.Cap, Demand: demand.Config{Policy: demand.Policy(c.Policy), Floor: c.Floor, Ceiling: c.Ceiling}, StopIn: c.StopIn, Hurry: c.Hurry, Log: log,
 		Twilio: twilio.Config{
 			AccountSID: c.AccountSID, AuthToken: c.AuthToken, KeySID: c.KeySID, KeySecret: c.KeySecret,
 			BaseURL: c.TwilioURL, StatusPath: "/v1/carriers/twilio/status/", Insecure: c.Insecure,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 	"dibs/call"
 	"dibs/carrier"
 	"dibs/claim"
+	"dibs/demand"
 	"dibs/pool"
 	"dibs/wire"
 )
@@ -38,6 +40,9 @@ type Calls interface {
 	// CarrierEvent applies what a carrier said; again, late or out of order it changes
 	// nothing. [api.ErrNotFound] is harmless, [api.ErrUnavailable] is to be repeated.
 	CarrierEvent(ctx context.Context, ev carrier.Event) error
+	// Why explains why a call has not gone out; [api.ErrNotFound], [api.ErrEnded],
+	// [api.ErrUnavailable] (nobody in office).
+	Why(ctx context.Context, id string) (api.Why, error)
 	// Timeline is what happened to a call, oldest first, the newest limit entries.
 	Timeline(ctx context.Context, id string, limit int) ([]api.TimelineEntry, error)
 }
@@ -56,6 +61,10 @@ type Config struct {
 	PublicURL string // where we are reached from outside, for the OpenAPI description; empty: left out
 	Region    string // of calls and claims that name none; empty: they must
 	From      string // E.164, of calls that name none; empty: they must
+
+	// Scale is how many bots a region wants at now, and how old the numbers are;
+	// [demand.ErrUnknown]. Nil: it is never known.
+	Scale func(region string, now time.Time) (demand.Wanted, time.Duration, error)
 
 	// Checks are asked by /readyz besides NATS: name → nil when well. Each has a
 	// second and runs beside the others.

@@ -203,3 +203,24 @@ func (l *ledger) counts() (puts, stored, events int) {
 	defer l.mu.Unlock()
 	return l.puts, len(l.records), len(l.events)
 }
+
+func (l *ledger) Why(_ context.Context, id string) (api.Why, error) {
+	l.mu.Lock()
+	hook := l.onOther
+	l.mu.Unlock()
+	if hook != nil {
+		if err := hook("why"); err != nil {
+			return api.Why{}, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.records[id]
+	switch {
+	case !ok:
+		return api.Why{}, fmt.Errorf("ledger: why: %w", api.ErrNotFound)
+	case r.State.Terminal():
+		return api.Why{}, fmt.Errorf("ledger: why: %w", api.ErrEnded)
+	}
+	return api.Why{Call: id, State: r.State, Reason: "no_idle_bot", Gates: []api.WhyGate{{Gate: "bot", Code: "no_idle_bot"}}, Verdicts: []api.VerdictChange{}}, nil
+}

@@ -61,6 +61,7 @@ func New(cfg Config) (*Server, error) {
 	s.callRoutes()
 	s.claimRoutes()
 	s.botRoutes()
+	s.scaleRoutes()
 	s.webhookRoutes()
 	s.opsRoutes()
 	if err := s.write(); err != nil {
