@@ -8,6 +8,7 @@ import (
 
 	"dibs/call"
 	"dibs/cdr"
+	"dibs/events"
 	"dibs/pool"
 	"dibs/queue"
 	"dibs/wire"
@@ -43,6 +44,7 @@ func (c *caller) store(ctx context.Context, next call.Record) bool {
 	switch {
 	case err == nil:
 		c.rec, c.rev = next, rev
+		c.talking.Store(next.State == call.Live)
 		return true
 	case errors.Is(err, cdr.ErrExists):
 		// The call has left the line before, and its message was put, or delivered,
@@ -98,8 +100,18 @@ func (c *caller) do(ctx context.Context, e call.Effect) bool {
 			err = c.put(ctx, order)
 		}
 	case call.AskCallback:
-		if order, ok := call.Callback(c.rec); ok && c.rec.Order.CallBack {
-			err = c.put(ctx, order)
+		order, ok := call.Callback(c.rec)
+		if !ok || !c.rec.Order.CallBack {
+			break
+		}
+		may, known := c.mayCallBack(ctx, order.Person(), order.CallID)
+		if !known {
+			return false // the next term does it
+		}
+		if may {
+			if err = c.put(ctx, order); err == nil {
+				c.emit(events.CallbackRequested, map[string]any{"callback": order.CallID, "not_after": order.NotAfter})
+			}
 		}
 	}
 	if err == nil {

@@ -45,6 +45,10 @@ type caller struct {
 	looked    chan call.Evidence
 	looking   bool
 	lookAgain time.Time
+	turn      time.Time // when it may be dialled, by the pace of its number; zero: not asked yet
+	following
+
+	talking atomic.Bool // it is live; any goroutine
 }
 
 // letter is something that happened to a call, or its message come back.
@@ -52,6 +56,7 @@ type letter struct {
 	ev   call.Event
 	item *queue.Item
 	re   chan<- error
+	next chan<- carrier.Instruction // the carrier asks how to go on; room for one
 }
 
 type claimed struct {
@@ -70,6 +75,7 @@ func newCaller(o *office, r call.Record, rev cdr.Rev) *caller {
 		o: o, id: r.Order.CallID, region: r.Order.Region, rec: r, rev: rev,
 		letters: make(chan letter, 16), over: make(chan struct{}),
 		claimed: make(chan claimed, 1), placed: make(chan dialled, 1), looked: make(chan call.Evidence, 1),
+		following: following{stood: make(chan standing, 1), checks: make(chan standing, 1)},
 	}
 }
 
@@ -105,6 +111,8 @@ func (c *caller) run(ctx context.Context) {
 	defer close(c.over)
 	defer c.seeking.Store(false)
 	defer c.giveUpClaim()
+	defer c.giveUpTurn()
+	defer func() { c.reply(carrier.Instruction{}) }() // who asks how to go on with a call that is over
 	if !c.open(ctx) {
 		return
 	}
@@ -126,6 +134,13 @@ func (c *caller) run(ctx context.Context) {
 				wait = time.After(c.o.d.clock.until(at))
 			}
 		}
+		var chore, turn <-chan time.Time
+		if at := c.chore(); !at.IsZero() {
+			chore = time.After(max(0, time.Until(at)))
+		}
+		if c.unclaim == nil && c.bot == nil && !c.turn.IsZero() && c.rec.State == call.Placing {
+			turn = time.After(time.Until(c.turn))
+		}
 		ok := true
 		select {
 		case <-ctx.Done():
@@ -145,7 +160,14 @@ func (c *caller) run(ctx context.Context) {
 			if ev, do := call.Reconcile(c.rec, e, c.now()); do {
 				ok = c.apply(ctx, ev)
 			}
+		case s := <-c.stood:
+			ok = c.settled(ctx, s)
+		case s := <-c.checks:
+			ok = c.checked(ctx, s)
+		case <-chore:
+			ok = c.doChores(ctx)
 		case <-wait:
+		case <-turn:
 		}
 		if !ok {
 			return
@@ -184,7 +206,13 @@ func (c *caller) open(ctx context.Context) bool {
 
 // act starts what the state asks for and nobody does yet.
 func (c *caller) act(ctx context.Context) {
-	if c.rec.State == call.Placing && c.unclaim == nil && c.bot == nil {
+	if c.rec.State != call.Placing || c.unclaim != nil || c.bot != nil {
+		return
+	}
+	if c.turn.IsZero() {
+		c.turn = c.o.d.pace.take(c.rec.Order.From, time.Now())
+	}
+	if !time.Now().Before(c.turn) { // no seat is held while others of the number have their turn
 		c.claim(ctx)
 	}
 }
@@ -210,6 +238,9 @@ func (c *caller) read(ctx context.Context, l letter) bool {
 			c.ack(ctx) // it left the line while its message was on its way back
 		}
 		return true
+	}
+	if l.next != nil {
+		return c.next(ctx, l)
 	}
 	ok := c.apply(ctx, l.ev)
 	if l.re != nil {

@@ -149,6 +149,11 @@ func (d *Desk) ask(ctx context.Context, question string, req deskRequest) (deskR
 func (d *Desk) askOnce(ctx context.Context, subj string, data []byte) (r deskReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
+	return d.askFor(ctx, subj, data)
+}
+
+// askFor asks once, for as long as ctx lasts, and reads the answer.
+func (d *Desk) askFor(ctx context.Context, subj string, data []byte) (r deskReply, err error) {
 	m, err := d.NC.RequestWithContext(ctx, subj, data)
 	if err != nil {
 		return r, fmt.Errorf("%w: nobody in office answers: %w", api.ErrUnavailable, err)

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -49,6 +51,14 @@ type Config struct {
 	ID        string // of this process, a token; in consumers and attempts
 	PublicURL string // where the carrier reaches us, without a trailing slash
 	Cap       int    // most calls in flight; default 1000
+	// CPS is how many dials a second each of our numbers may make; 0: no limit. The
+	// carrier's own limit queues or refuses what is faster.
+	CPS float64
+	// Sorry is what a caller hears whose bot was lost, when no other is free. Nil:
+	// [DefaultSorry].
+	Sorry func(ctx context.Context, o call.Order) (say, language string)
+	// Checkpoint is what the bot of a call last left for the one after it. Nil: nothing.
+	Checkpoint func(ctx context.Context, callID string) json.RawMessage
 
 	// Emit is told of everything that happens to a call; it must not block. Nil:
 	// nobody listens.
@@ -92,6 +102,9 @@ func (c Config) validate() error {
 	}
 	if c.Cap < 0 {
 		return fmt.Errorf("dispatch: Cap: %d is negative", c.Cap)
+	}
+	if !(c.CPS >= 0) {
+		return fmt.Errorf("dispatch: CPS: %v is negative", c.CPS)
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ import (
 const (
 	askCancel = "call.cancel"
 	askEvent  = "call.event"
+	askAdopt  = "call.adopt" // a call that came in is recorded: follow it
+	askNext   = "call.next"  // the carrier asks how to go on with a call
 	askWhy    = "why"
 )
 
@@ -37,13 +39,17 @@ type deskRequest struct {
 	CallID string         `json:"call_id,omitempty"`
 	Reason string         `json:"reason,omitempty"`
 	Event  *carrier.Event `json:"event,omitempty"`
+
+	Attempt   string `json:"attempt,omitempty"`    // next
+	CarrierID string `json:"carrier_id,omitempty"` // next
 }
 
 type deskReply struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail,omitempty"`
 
-	Why *api.Why `json:"why,omitempty"`
+	Why *api.Why             `json:"why,omitempty"`
+	Do  *carrier.Instruction `json:"do,omitempty"` // next
 }
 
 type deskAsk struct {
@@ -64,7 +70,7 @@ func (s deskSubs) close() {
 // meets no responders, and knows at once that nobody is there.
 func (o *office) openDesk(ctx context.Context) (deskSubs, error) {
 	var subs deskSubs
-	for _, q := range []string{askCancel, askEvent, askWhy} {
+	for _, q := range []string{askCancel, askEvent, askAdopt, askNext, askWhy} {
 		subj, err := wire.Desk(q)
 		if err != nil {
 			return nil, fmt.Errorf("dispatch: %w", err)
@@ -115,6 +121,14 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 	}
 	done := make(chan error, 1)
 	if c := o.inFlight[id]; c != nil {
+		switch ask.question {
+		case askAdopt:
+			respond(ask.msg, deskReply{Code: deskOK})
+			return
+		case askNext:
+			o.askNext(ctx, ask, c, ev)
+			return
+		}
 		if !c.send(letter{ev: ev, re: done}) {
 			respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "too much happens to this call"})
 			return
@@ -128,6 +142,7 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 		o.callers.Go(func() { o.reply(ctx, ask, c, done) })
 		return
 	}
+	o.found.noteEarly(id, ev, o.d.clock.now())
 	o.absent(ctx, ask, id)
 }
 
@@ -144,16 +159,45 @@ func (o *office) answerWhy(ctx context.Context, ask deskAsk) {
 func (o *office) absent(ctx context.Context, ask deskAsk, id string) {
 	read := o.read
 	o.callers.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		r, _, err := o.d.cfg.Records.Get(ctx, id)
+		r, rev, err := o.d.cfg.Records.Get(short, id)
 		switch {
+		case err == nil && r.Order.Inbound() && (r.InFlight() || len(call.Pending(r)) > 0):
+			select {
+			case o.adopts <- adoption{r, rev, ask}:
+			case <-ctx.Done():
+			}
 		case err == nil && r.State.Terminal():
 			respond(ask.msg, deskReply{Code: deskEnded})
 		case errors.Is(err, cdr.ErrNotFound) && read:
 			respond(ask.msg, deskReply{Code: deskNotFound})
 		default:
 			respond(ask.msg, deskReply{Code: deskUnavailable})
+		}
+	})
+}
+
+// askNext puts the carrier's question to a call's caller and waits for the answer,
+// which takes as long as the claim of another bot.
+func (o *office) askNext(ctx context.Context, ask deskAsk, c *caller, ev call.Event) {
+	do := make(chan carrier.Instruction, 1)
+	if !c.send(letter{ev: ev, next: do}) {
+		respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "too much happens to this call"})
+		return
+	}
+	o.callers.Go(func() {
+		select {
+		case i := <-do:
+			respond(ask.msg, deskReply{Code: deskOK, Do: &i})
+		case <-c.over:
+			select {
+			case i := <-do:
+				respond(ask.msg, deskReply{Code: deskOK, Do: &i})
+			default: // it ended before it read the letter
+				respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "the call is just changing hands"})
+			}
+		case <-ctx.Done():
 		}
 	})
 }
@@ -178,6 +222,16 @@ func (a deskAsk) event() (id string, ev call.Event, err error) {
 	if a.question == askCancel {
 		return a.req.CallID, call.Event{Kind: call.EvCancel, Reason: a.req.Reason}, wire.CheckToken(a.req.CallID)
 	}
+	if a.question == askAdopt {
+		return a.req.CallID, ev, wire.CheckToken(a.req.CallID)
+	}
+	if a.question == askNext {
+		id, ok := callOf(a.req.Attempt)
+		if !ok {
+			return "", ev, fmt.Errorf("attempt %q is none of ours", a.req.Attempt)
+		}
+		return id, call.Event{Kind: call.EvLive, Attempt: a.req.Attempt, CarrierID: a.req.CarrierID}, nil
+	}
 	e := a.req.Event
 	if e == nil {
 		return "", ev, errors.New("event: missing")
@@ -190,9 +244,26 @@ func (a deskAsk) event() (id string, ev call.Event, err error) {
 	if ev.Outcome == call.Failed && call.TemporaryFailure(e.SIPCode) {
 		ev.Outcome = call.FailedTemporary
 	}
-	i := strings.LastIndexByte(e.Attempt, '-')
-	if i < 0 {
+	if e.Answered != "" {
+		if ev.Kind == call.EvLive {
+			ev.Reason = "answered_by_" + e.Answered
+		}
+		if ev.Outcome == call.Completed && strings.HasPrefix(e.Answered, "machine") {
+			ev.Outcome = call.Voicemail
+		}
+	}
+	id, ok = callOf(e.Attempt)
+	if !ok {
 		return "", ev, fmt.Errorf("attempt %q is none of ours", e.Attempt)
 	}
-	return e.Attempt[:i], ev, nil
+	return id, ev, nil
+}
+
+// callOf is the call that an attempt is of.
+func callOf(attempt string) (id string, ok bool) {
+	i := strings.LastIndexByte(attempt, '-')
+	if i <= 0 || wire.CheckToken(attempt) != nil {
+		return "", false
+	}
+	return attempt[:i], true
 }

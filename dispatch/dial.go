@@ -11,7 +11,6 @@ import (
 	"dibs/carrier"
 	"dibs/claim"
 	"dibs/events"
-	"dibs/wire"
 )
 
 // How long the carrier may take to answer a dial, or a look-up.
@@ -26,19 +25,7 @@ func goneBot(err error) bool { return errors.Is(err, nats.ErrNoResponders) }
 func (c *caller) claim(ctx context.Context) {
 	ctx, c.unclaim = context.WithCancel(ctx)
 	c.seeking.Store(true)
-	o := c.rec.Order
-	req := claim.Request{
-		CallID: o.CallID, Region: o.Region, Pool: o.Pool, Org: o.Org, Campaign: o.Campaign, Class: string(o.Class), Direction: "outbound",
-		From: o.From, To: o.To, Flow: wire.Flow(o.Flow), Greeting: wire.Greeting(o.Greeting), Metadata: o.Metadata,
-		MediaMS: wire.Millis(o.MediaMS), MaxCallMS: wire.ToMillis(o.MaxCallMS.Or(call.DefaultMaxCall)),
-		WaitedMS: wire.ToMillis(min(max(c.now().Sub(o.QueuedAt), 0), 24*time.Hour)),
-	}
-	if a := c.rec.Current(); a != nil {
-		req.Providers = a.Providers
-	}
-	if o.MediaMS == 0 { // the phone may ring for so long, and then the media must come
-		req.MediaMS = wire.ToMillis(o.RingMS.Or(call.DefaultRing) + 15*time.Second)
-	}
+	req := claimRequest(c.rec, c.now())
 	done := c.claimed
 	go func() {
 		got, err := c.o.d.cfg.Asker.Assign(ctx, req)
@@ -62,6 +49,9 @@ func (c *caller) giveUpClaim() {
 
 // gotBot goes on after a claim: to the dial, or back to the line.
 func (c *caller) gotBot(ctx context.Context, got claimed) bool {
+	if c.rescue {
+		return c.gotRescuer(ctx, got)
+	}
 	c.seeking.Store(false)
 	if got.err != nil {
 		return c.noBot(ctx, got.err)
@@ -84,6 +74,14 @@ func (c *caller) gotBot(ctx context.Context, got claimed) bool {
 		return c.dial(ctx)
 	}
 	return true
+}
+
+// giveUpTurn lets somebody else of the number go, when this call was not dialled.
+func (c *caller) giveUpTurn() {
+	if !c.turn.IsZero() {
+		c.o.d.pace.giveBack(c.rec.Order.From, time.Now())
+		c.turn = time.Time{}
+	}
 }
 
 // noBot is a claim without a bot: a wait, unless no bot would ever do.
@@ -114,15 +112,12 @@ func (c *caller) dial(ctx context.Context) bool {
 	}
 	a := c.rec.Current()
 	o := c.rec.Order
-	params := map[string]string{"dibs_call_id": c.id, "from_number": o.From, "to_number": o.To}
-	for k, v := range c.bot.Media.Params {
-		params[k] = v
-	}
 	d := carrier.Dial{
-		Attempt: a.ID, To: o.To, From: o.From, Media: carrier.Media{URL: c.bot.Media.URL, Params: params},
+		Attempt: a.ID, To: o.To, From: o.From, Media: *mediaOf(c.rec, c.bot.Media),
+		NextURL: nextURL(c.o.d.cfg.PublicURL, c.o.d.cfg.Carrier.Name(), a.ID), Detect: o.Detect,
 		StatusURL: c.o.d.cfg.statusURL(a.ID), Ring: o.RingMS.Or(call.DefaultRing), MaxCall: o.MaxCallMS.Or(call.DefaultMaxCall),
 	}
-	c.dialling = true
+	c.dialling, c.turn = true, time.Time{} // the turn is used
 	// Not ended with the office: what the carrier says of a dial that is out is worth
 	// waiting for.
 	c.o.callers.Go(func() {
@@ -151,6 +146,7 @@ func (c *caller) gotCarrier(ctx context.Context, got dialled) bool {
 		if e, ok := errors.AsType[*carrier.Error](got.err); ok {
 			ev.RetryAfter = call.ToMillis(e.RetryAfter)
 		}
+		c.o.d.pace.hold(c.rec.Order.From, time.Now(), ev.RetryAfter.Or(time.Second)) // the others need not learn it, too
 	case carrier.NotPlaced:
 		ev.Kind, ev.Reason = call.EvTakenBack, "carrier not reached"
 	case carrier.Refused:

@@ -19,6 +19,7 @@ import (
 type Dispatcher struct {
 	cfg   Config
 	clock clock
+	pace  *pacer
 
 	current atomic.Pointer[office] // while in office, for Stats
 	missing sync.Once
@@ -38,7 +39,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	if cfg.At == nil {
 		cfg.At = func(Step, string) {}
 	}
-	return &Dispatcher{cfg: cfg, clock: newClock(cfg.Hurry)}, nil
+	return &Dispatcher{cfg: cfg, clock: newClock(cfg.Hurry), pace: newPacer(cfg.CPS)}, nil
 }
 
 // Run runs for the office until ctx ends, and holds it while it can. Whatever

@@ -20,10 +20,12 @@ type office struct {
 	term  uint64
 	owner string // of the attempts of this term
 
-	items chan delivery
-	ended chan *caller // callers that are done with their call
-	asks  chan deskAsk // questions from the desk
-	fail  chan error   // a caller found that the office is another's
+	items    chan delivery
+	ended    chan *caller // callers that are done with their call
+	asks     chan deskAsk // questions from the desk
+	fail     chan error   // a caller found that the office is another's
+	adopts   chan adoption
+	promises chan promise
 
 	// owned by run
 	known    map[string]*waiter // call ID → everything not in flight that waits
@@ -36,6 +38,7 @@ type office struct {
 	urgent   []urgent           // goes whether or not a bot seems idle
 	people   call.People
 	ids      *ids // the carrier's ids and whose they are; any goroutine
+	found    foundlings
 	read     bool // the line was read to its end once
 
 	callers sync.WaitGroup
@@ -55,6 +58,7 @@ type waiter struct {
 	order    []byte
 	class    call.Class
 	campaign string
+	patient  bool       // a callback: it is tried when a seat is idle, and was promised for half an hour
 	needs    [][]string // of vendors, as admission takes them
 	asked    [][]string // what it was queued with: its needs, and a seat if it waits for one
 
@@ -80,6 +84,7 @@ func newOffice(d *Dispatcher, term uint64) *office {
 	o := &office{
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
 		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
+		adopts: make(chan adoption), promises: make(chan promise), found: newFoundlings(),
 		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, regions: map[string]bool{}, room: newRoom(),
 		verdicts: verdicts{groups: map[string]*history{}, changes: map[string]int64{}},
 	}
@@ -101,7 +106,7 @@ func (o *office) load(r call.Record, rev cdr.Rev) {
 	case !r.State.Terminal():
 		o.known[id] = &waiter{
 			key:   queue.Key{Region: r.Order.Region, Class: string(r.Order.Class), Org: r.Order.Org, Call: id},
-			class: r.Order.Class, campaign: r.Order.Campaign, needs: needsOf(r.Order), until: r.Order.NotAfter, rec: &tried{r, rev},
+			class: r.Order.Class, campaign: r.Order.Campaign, patient: r.Order.CallbackOf != "", needs: needsOf(r.Order), until: r.Order.NotAfter, rec: &tried{r, rev},
 		}
 	}
 }
@@ -175,6 +180,10 @@ func (o *office) run(ctx context.Context) error {
 			o.left(ctx, c)
 		case ask := <-o.asks:
 			o.answer(ctx, ask)
+		case a := <-o.adopts:
+			o.adopt(ctx, a)
+		case p := <-o.promises:
+			o.promised(p)
 		case <-beats:
 		case <-due:
 		case <-net.C:
@@ -186,6 +195,7 @@ func (o *office) run(ctx context.Context) error {
 		case <-hour.C:
 			o.people.Tidy(o.d.clock.now())
 			o.ids.tidy(time.Now())
+			o.found.tidy(o.d.clock.now())
 		}
 	}
 }
@@ -222,9 +232,16 @@ func (o *office) arrived(ctx context.Context, it *queue.Item) {
 	if w.opens, ok = order.Opens(o.d.clock.now()); !ok {
 		w.until = o.d.clock.now() // it would never open in time
 	}
+	w.patient = order.CallbackOf != ""
+	o.people.NoteOrder(order)
 	o.known[id] = w
-	o.place(w)
 	o.d.cfg.At(StepReceived, id)
+	if _, gone := o.found.revoked[id]; gone {
+		delete(o.found.revoked, id)
+		o.urgent = append(o.urgent, urgent{w: w, ev: &call.Event{Kind: call.EvCancel, Reason: "called_again"}})
+		return
+	}
+	o.place(w)
 }
 
 func (o *office) park(ctx context.Context, it *queue.Item, why error) {
@@ -341,7 +358,7 @@ func (o *office) left(ctx context.Context, c *caller) {
 	}
 	w := &waiter{
 		key:   queue.Key{Region: c.rec.Order.Region, Class: string(c.rec.Order.Class), Org: c.rec.Order.Org, Call: c.id},
-		class: c.rec.Order.Class, campaign: c.rec.Order.Campaign, needs: needsOf(c.rec.Order), until: c.rec.Order.NotAfter, seq: c.seq, item: c.item, rec: &tried{c.rec, c.rev},
+		class: c.rec.Order.Class, campaign: c.rec.Order.Campaign, patient: c.rec.Order.CallbackOf != "", needs: needsOf(c.rec.Order), until: c.rec.Order.NotAfter, seq: c.seq, item: c.item, rec: &tried{c.rec, c.rev},
 	}
 	o.known[c.id] = w
 	o.place(w)

@@ -70,7 +70,7 @@ func (o *office) enqueue(w *waiter) {
 		c.NotAfter = w.until.UnixMilli()
 	}
 	waits := w.rec != nil && !w.rec.rec.BotWaitSince.IsZero() && !call.BotWaitOver(w.rec.rec, o.d.clock.now())
-	if waits || !w.class.Direct() {
+	if waits || !w.class.Direct() || w.patient {
 		c.Needs = append(slices.Clip(c.Needs), []string{seatIn(w.key.Region)})
 	}
 	w.asked = c.Needs

@@ -29,7 +29,7 @@ func (o *office) why(id string) (api.Why, bool) {
 		r := w.rec.rec
 		out.State, at = r.State, r.NextAt
 		if !r.BotWaitSince.IsZero() {
-			left := max(0, r.BotWaitSince.Add(call.BotWait).Sub(now))
+			left := max(0, r.BotWaitSince.Add(r.Order.BotWait()).Sub(now))
 			out.BotWait = &api.BotWait{Since: r.BotWaitSince, RemainingMS: call.ToMillis(left), Final: r.Final}
 		}
 	}

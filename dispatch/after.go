@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"dibs/api"
+	"dibs/carrier"
+	"dibs/settings"
+	"dibs/wire"
+)
+
+// How long a carrier's question may wait: for somebody in office, and in all, within
+// the carrier's own 15 s.
+const (
+	nobodyIn = 5 * time.Second
+	nextIn   = 13 * time.Second
+)
+
+// Next says how to go on with a call whose media socket has closed while somebody is
+// still there. It asks the office, and again for 5 s while nobody is in it.
+func (r *Reception) Next(ctx context.Context, attempt string, q carrier.Question) carrier.Instruction {
+	do, err := r.Desk.Next(ctx, attempt, q)
+	switch {
+	case err == nil:
+		return do
+	case errors.Is(err, api.ErrUnavailable):
+		r.Log.Error().Err(err).Str("attempt", attempt).Msg("nobody could say how to go on with a call: it is ended with a sentence")
+		say, language := r.Sorry(ctx, q.To, q.From)
+		return carrier.Instruction{Say: say, Language: language}
+	}
+	return carrier.Instruction{} // it has ended, or is none of ours
+}
+
+// Sorry is the sentence for a caller whose bot was lost: that of the first of the
+// numbers that is ours and has one.
+func (r *Reception) Sorry(ctx context.Context, numbers ...string) (say, language string) {
+	return Sorry(ctx, r.Numbers, numbers...)
+}
+
+// Sorry is the sentence for a caller whose bot was lost: that of the first of the
+// numbers that is ours and has one.
+func Sorry(ctx context.Context, s *settings.Store, numbers ...string) (say, language string) {
+	for _, number := range numbers {
+		if n, err := s.Number(ctx, number); err == nil && n.Sorry != "" {
+			return n.Sorry, n.Language
+		}
+	}
+	return DefaultSorry, ""
+}
+
+// Next asks whoever is in office how to go on with a call whose media socket has
+// closed while somebody is still there. It takes as long as the claim of another
+// bot. [api.ErrUnavailable]: nobody was in office for 5 s; [api.ErrNotFound] and
+// [api.ErrEnded]: there is nothing to go on with.
+func (d *Desk) Next(ctx context.Context, attempt string, q carrier.Question) (carrier.Instruction, error) {
+	subj, err := wire.Desk(askNext)
+	if err != nil {
+		return carrier.Instruction{}, err
+	}
+	data, err := json.Marshal(deskRequest{Attempt: attempt, CarrierID: q.ID})
+	if err != nil {
+		return carrier.Instruction{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, nextIn)
+	defer cancel()
+	give := time.Now().Add(nobodyIn)
+	for {
+		r, err := d.askFor(ctx, subj, data)
+		if err == nil && r.Do != nil {
+			return *r.Do, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%w: the desk's answer says nothing", api.ErrUnavailable)
+		}
+		if !errors.Is(err, api.ErrUnavailable) || time.Now().After(give) || !sleep(ctx, 100*time.Millisecond) {
+			return carrier.Instruction{}, fmt.Errorf("dispatch: next of %s: %w", attempt, err)
+		}
+	}
+}
