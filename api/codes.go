@@ -26,6 +26,7 @@ const (
 	CodeCallNotFound   = "call_not_found"
 	CodeClaimNotFound  = "claim_not_found"
 	CodeBotNotFound    = "bot_not_found"
+	CodeNumberNotFound = "number_not_found"
 	CodeUnknownCarrier = "unknown_carrier"
 	CodeMethod         = "method_not_allowed"
 	CodeBodyTimeout    = "body_timeout"
@@ -81,6 +82,7 @@ func Codes() []Code {
 		{CodeCallNotFound, 404, "No such call", "Check the id. Old calls are forgotten after a while."},
 		{CodeClaimNotFound, 404, "No such claim", "No bot has the call: nothing is left to release."},
 		{CodeBotNotFound, 404, "No such bot", "Look at /v1/bots. A bot that comes back has another id."},
+		{CodeNumberNotFound, 404, "Not one of our numbers", "PUT its settings first; write it as E.164."},
 		{CodeUnknownCarrier, 404, "No such carrier", "The server is not configured for the carrier in the path."},
 		{CodeMethod, 405, "Wrong method", "The header Allow names the right ones."},
 		{CodeBodyTimeout, 408, "Body too slow", "Send it again, faster."},

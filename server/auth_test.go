@@ -117,16 +117,16 @@ func TestParseTokens(t *testing.T) {
 		"no list":       {`{"name":"s3cretvalue"}`, "want a JSON list"},
 		"unknown field": {`[{"name":"a","secret":"s3cretvalue","role":"admin"}]`, "want a JSON list"},
 		"more":          {`[] []`, "something follows"},
-		"short":         {`[{"name":"a","token":"s3cretvalue","role":"admin"}]`, "Tokens[0]: Secret: want at least 16"},
-		"white space":   {`[{"name":"a","token":"s3cretvalue s3cretvalue","role":"admin"}]`, "Tokens[0]: Secret"},
+		"short":         {`[{"name":"a","token":"s3cretvalue","role":"admin"}]`, "server: Tokens[0].Secret: want at least 16"},
+		"white space":   {`[{"name":"a","token":"s3cretvalue s3cretvalue","role":"admin"}]`, "Tokens[0].Secret"},
 		"both":          {`[{"name":"a","token":"s3cretvalue-0000","sha256":"` + sum + `","role":"admin"}]`, "want exactly one"},
 		"neither":       {`[{"name":"a","role":"admin"}]`, "want exactly one"},
-		"a short hash":  {`[{"name":"a","sha256":"abcd","role":"admin"}]`, "SHA256: want 64"},
+		"a short hash":  {`[{"name":"a","sha256":"abcd","role":"admin"}]`, "Tokens[0].SHA256: want 64"},
 		"no role":       {`[{"name":"a","token":"s3cretvalue-0000"}]`, "Role"},
 		"a role":        {`[{"name":"a","token":"s3cretvalue-0000","role":"god"}]`, "Role"},
 		"no name":       {`[{"token":"s3cretvalue-0000","role":"admin"}]`, "Name"},
 		"an org":        {`[{"name":"a","token":"s3cretvalue-0000","role":"admin","org_id":"a.b"}]`, "Org"},
-		"twice":         {`[{"name":"a","token":"s3cretvalue-0000","role":"admin"},{"name":"a","token":"s3cretvalue-0001","role":"admin"}]`, "Tokens[1]: Name"},
+		"twice":         {`[{"name":"a","token":"s3cretvalue-0000","role":"admin"},{"name":"a","token":"s3cretvalue-0001","role":"admin"}]`, "Tokens[1].Name: occurs twice"},
 	} {
 		_, err := server.ParseTokens([]byte(tt.data))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cretvalue") {
@@ -152,7 +152,7 @@ func TestConfig(t *testing.T) {
 		"Region":               func(c *server.Config) { c.Region = "eu.west" },
 		"From":                 func(c *server.Config) { c.From = "0301234567" },
 		"PublicURL":            func(c *server.Config) { c.PublicURL = "voice.example.com" },
-		"Tokens[0]: Role":      func(c *server.Config) { c.Tokens[0].Role = "" },
+		"Tokens[0].Role":       func(c *server.Config) { c.Tokens[0].Role = "" },
 	} {
 		var cfg server.Config
 		newWorld(t, func(c *server.Config) {

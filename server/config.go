@@ -55,6 +55,12 @@ type Config struct {
 	NC      *nats.Conn      // for commands to bots
 	Carrier carrier.Carrier // whose webhooks are taken; nil: none
 
+	// Reception answers a carrier that asks what to do with a call; nil: its questions
+	// are refused. Numbers and Checkpoints are kept there; nil: not at all.
+	Reception   Reception
+	Numbers     Numbers
+	Checkpoints Checkpoints
+
 	// Tokens say who may come in. None: nobody may, webhooks and /livez aside.
 	Tokens []Token
 
@@ -103,20 +109,18 @@ func (c Config) Validate() error {
 			return errors.New("server: PublicURL: want http(s)://host, without user, query and fragment")
 		}
 	}
-	if err := c.checkTokens(); err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
-	return nil
+	return checkTokens(c.Tokens)
 }
 
-func (c Config) checkTokens() error {
+func checkTokens(tokens []Token) error {
 	names := map[string]bool{}
-	for i, t := range c.Tokens {
-		if err := t.validate(); err != nil {
-			return fmt.Errorf("Tokens[%d]: %w", i, err)
+	for i, t := range tokens {
+		field, why := t.check()
+		if field == "" && names[t.Name] {
+			field, why = "Name", "occurs twice"
 		}
-		if names[t.Name] {
-			return fmt.Errorf("Tokens[%d]: Name: %q occurs twice", i, t.Name)
+		if field != "" {
+			return fmt.Errorf("server: Tokens[%d].%s: %s", i, field, why)
 		}
 		names[t.Name] = true
 	}
@@ -161,23 +165,24 @@ const MinSecret = 16
 
 var secretForm = regexp.MustCompile(`^[!-~]+$`)
 
-func (t Token) validate() error {
+// check is the first field that cannot be used, and why; both empty: there is none.
+func (t Token) check() (field, why string) {
 	switch {
 	case wire.CheckToken(t.Name) != nil:
-		return errors.New("Name: want 1 to 128 letters, digits, _ or -")
+		return "Name", "want 1 to 128 letters, digits, _ or -"
 	case (t.SHA256 == "") == (t.Secret == ""):
-		return errors.New("SHA256, Secret: want exactly one")
+		return "Secret", "want exactly one of Secret and SHA256"
 	case t.Secret != "" && (len(t.Secret) < MinSecret || !secretForm.MatchString(t.Secret)):
-		return fmt.Errorf("Secret: want at least %d characters, visible ASCII", MinSecret)
+		return "Secret", fmt.Sprintf("want at least %d characters, visible ASCII", MinSecret)
 	case t.Role.rank() == 0:
-		return fmt.Errorf("Role: %.20q, want viewer, operator or admin", string(t.Role))
+		return "Role", fmt.Sprintf("%.20q, want viewer, operator or admin", string(t.Role))
 	case t.Org != "" && wire.CheckToken(t.Org) != nil:
-		return fmt.Errorf("Org: %.40q is no name of an org", t.Org)
+		return "Org", fmt.Sprintf("%.40q is no name of an org", t.Org)
 	}
 	if _, err := t.hash(); err != nil {
-		return fmt.Errorf("SHA256: want %d hex digits", 2*sha256.Size)
+		return "SHA256", fmt.Sprintf("want %d hex digits", 2*sha256.Size)
 	}
-	return nil
+	return "", ""
 }
 
 // hash is the SHA-256 of the secret.

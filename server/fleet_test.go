@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -188,7 +187,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal(fmt.Sprintf("%s: has not come within 30 s", what))
+			t.Fatalf("%s: has not come within 30 s", what)
 		}
 	}
 }

@@ -63,6 +63,9 @@ func New(cfg Config) (*Server, error) {
 	s.botRoutes()
 	s.scaleRoutes()
 	s.webhookRoutes()
+	s.inboundRoutes()
+	s.checkpointRoutes()
+	s.numberRoutes()
 	s.opsRoutes()
 	if err := s.write(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -15,13 +14,13 @@ func ParseTokens(data []byte) ([]Token, error) {
 	dec.DisallowUnknownFields()
 	var tokens []Token
 	if err := dec.Decode(&tokens); err != nil {
-		return nil, errors.New("tokens: want a JSON list of {name, role, sha256 or token, org_id}")
+		return nil, errors.New("server: tokens: want a JSON list of {name, role, sha256 or token, org_id}")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("tokens: something follows the list")
+		return nil, errors.New("server: tokens: something follows the list")
 	}
-	if err := (Config{Tokens: tokens}).checkTokens(); err != nil {
-		return nil, fmt.Errorf("tokens: %w", err)
+	if err := checkTokens(tokens); err != nil {
+		return nil, err
 	}
 	return tokens, nil
 }

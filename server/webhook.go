@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -67,8 +66,7 @@ func (s *Server) hear(c carrier.Carrier, r *http.Request) (result string, p *api
 	case err != nil:
 		return hookMalformed, api.NewProblem(api.CodeBadWebhook, "")
 	}
-	// The signature covers the path, so what stands there is the carrier's word, too.
-	ev.Attempt = cmp.Or(ev.Attempt, r.PathValue("attempt"))
+	ev.Attempt = s.attemptOf(r, ev)
 	if wire.CheckToken(ev.Attempt) != nil {
 		return hookUnknown, nil // no attempt of ours looks like that
 	}
