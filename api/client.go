@@ -113,6 +113,18 @@ func (c *Client) CancelCall(ctx context.Context, id, reason string) (out Call, e
 	return out, err
 }
 
+// Why explains why a call has not gone out.
+func (c *Client) Why(ctx context.Context, id string) (out Why, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/calls/"+url.PathEscape(id)+"/why", nil, nil, nil, &out)
+	return out, err
+}
+
+// Scale is how many bots a region wants, and why.
+func (c *Client) Scale(ctx context.Context, region string) (out Scale, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/scale/"+url.PathEscape(region), nil, nil, nil, &out)
+	return out, err
+}
+
 // Claim asks for a bot, now; it takes as long as the bot's warm-up. Ending ctx
 // gives the seat back.
 func (c *Client) Claim(ctx context.Context, claim Claim) (out Assignment, err error) {

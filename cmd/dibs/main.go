@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"dibs/backend"
 	"dibs/bot"
@@ -22,12 +23,16 @@ func main() {
 		} `cmd:"" help:"The simulated carrier."`
 		NATS     natsCommand     `cmd:"" name:"nats" help:"The embedded NATS server with JetStream, on loopback."`
 		Simulate simulateCommand `cmd:"" help:"What settings would do: a scenario in fake time, policy beside policy."`
+		Calls    callsCommand    `cmd:"" help:"Calls: place, ls, info, why, cancel."`
+		Bots     botsCommand     `cmd:"" help:"Bots: ls, cordon, uncordon, drain."`
+		Scale    scaleCommand    `cmd:"" help:"What the autoscaler is told, and why."`
 		Version  struct{}        `cmd:"" help:"Print the version."`
 		Log      program.Log     `embed:""`
 	}
 	k := program.Parse(&cli, "dibs", "A warm pool of voice bots on NATS.", os.Args[1:])
 	log := cli.Log.Logger()
-	switch k.Command() {
+	command, _, _ := strings.Cut(k.Command(), " <")
+	switch command {
 	case "demo":
 		program.Main("dibs demo", cli.Demo.Run)
 	case "bot":
@@ -38,9 +43,20 @@ func main() {
 		program.Main("dibs carrier", func(ctx context.Context) error { return cli.Carrier.Serve.Run(ctx, log) })
 	case "nats":
 		program.Main("dibs nats", func(ctx context.Context) error { return cli.NATS.Run(ctx, log) })
-	case "simulate", "simulate <scenario>":
+	case "simulate":
 		os.Exit(cli.Simulate.Run(os.Stdout, os.Stderr))
 	case "version":
 		fmt.Println(program.Version())
+	default: // noun verb: asks a server
+		var ask asker
+		switch noun, _, _ := strings.Cut(command, " "); noun {
+		case "calls":
+			ask = &cli.Calls
+		case "bots":
+			ask = &cli.Bots
+		case "scale":
+			ask = &cli.Scale
+		}
+		program.Main("dibs "+command, func(ctx context.Context) error { return ask.ask(ctx, command, os.Stdout) }, errNo)
 	}
 }
