@@ -125,6 +125,37 @@ func (c *Client) Scale(ctx context.Context, region string) (out Scale, err error
 	return out, err
 }
 
+// Checkpoint leaves something for the bot that may have to take a call over: any
+// JSON of at most 8 KiB. The newest counts.
+func (c *Client) Checkpoint(ctx context.Context, id string, left json.RawMessage) error {
+	_, err := c.do(ctx, http.MethodPost, "/v1/calls/"+url.PathEscape(id)+"/checkpoint", nil, nil, left, nil)
+	return err
+}
+
+// PutNumber says what happens to calls that come in at one of our numbers.
+func (c *Client) PutNumber(ctx context.Context, n Number) (out Number, err error) {
+	_, err = c.do(ctx, http.MethodPut, "/v1/numbers/"+url.PathEscape(n.Number), nil, nil, n, &out)
+	return out, err
+}
+
+// Numbers are all our numbers.
+func (c *Client) Numbers(ctx context.Context) (out NumberPage, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/numbers", nil, nil, nil, &out)
+	return out, err
+}
+
+// Number is what happens to calls to one of our numbers.
+func (c *Client) Number(ctx context.Context, number string) (out Number, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/numbers/"+url.PathEscape(number), nil, nil, nil, &out)
+	return out, err
+}
+
+// DeleteNumber forgets one of our numbers: calls to it are refused.
+func (c *Client) DeleteNumber(ctx context.Context, number string) error {
+	_, err := c.do(ctx, http.MethodDelete, "/v1/numbers/"+url.PathEscape(number), nil, nil, nil, nil)
+	return err
+}
+
 // Claim asks for a bot, now; it takes as long as the bot's warm-up. Ending ctx
 // gives the seat back.
 func (c *Client) Claim(ctx context.Context, claim Claim) (out Assignment, err error) {

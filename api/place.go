@@ -32,6 +32,8 @@ type PlaceCall struct {
 	RingMS    call.Millis `json:"ring_ms,omitempty" doc:"Give up ringing after this, 5000 to 600000. Default: 60000."`
 	MaxCallMS call.Millis `json:"max_call_ms,omitempty" doc:"Hard cap of the call's length, 1000 to 86400000. Default: 3600000."`
 
+	Detect string `json:"machine_detection,omitempty" enum:"answer,message_end" doc:"Find out who answers: a person or a machine, at once or when a machine's message is over. Default: do not."`
+
 	CallbackURL string `json:"callback_url,omitempty" maxLength:"2048" doc:"Told how the call ended; http or https."`
 	CallBack    bool   `json:"call_back,omitempty" doc:"Ring again when we broke the line."`
 	NoWait      bool   `json:"no_wait,omitempty" doc:"Now or not at all: when no bot is idle the call ends as bot_unavailable instead of waiting for one."`

@@ -33,7 +33,7 @@ func (s *Server) order(t Token, b api.PlaceCall, now time.Time) (call.Order, err
 		Region: cmp.Or(b.Region, s.cfg.Region), Pool: b.Pool, From: cmp.Or(b.From, s.cfg.From), To: b.To,
 		Flow: call.Flow(b.Flow), Greeting: call.Greeting(b.Greeting), Needs: b.Needs, Metadata: given(b.Metadata),
 		NotBefore: b.NotBefore.UTC(), NotAfter: b.NotAfter.UTC(), Hours: b.Hours, TZ: b.TZ,
-		RingMS: b.RingMS, MaxCallMS: b.MaxCallMS, CallBack: b.CallBack, CallbackURL: b.CallbackURL, NoWait: b.NoWait,
+		RingMS: b.RingMS, MaxCallMS: b.MaxCallMS, Detect: b.Detect, CallBack: b.CallBack, CallbackURL: b.CallbackURL, NoWait: b.NoWait,
 		QueuedAt: now.UTC().Round(0),
 	}
 	o.Flow.Inline = given(o.Flow.Inline)

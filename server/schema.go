@@ -102,7 +102,7 @@ func (s *Server) write() error {
 	delete(schemas, "ErrorModel") // huma's own, which nobody ever sees
 	delete(schemas, "ErrorDetail")
 	// Raw JSON has no schema of its own; these are objects.
-	for name, fields := range map[string][]string{"PlaceCall": {"metadata"}, "Claim": {"metadata"}, "Call": {"metadata"}, "TimelineEntry": {"data"}} {
+	for name, fields := range map[string][]string{"PlaceCall": {"metadata"}, "Claim": {"metadata"}, "Call": {"metadata"}, "Number": {"metadata"}, "TimelineEntry": {"data"}} {
 		for _, f := range fields {
 			p := schemas[name].Properties[f]
 			p.Type, p.AdditionalProperties = huma.TypeObject, true
@@ -111,7 +111,7 @@ func (s *Server) write() error {
 	}
 	// Answers may grow; only requests are closed.
 	for name, schema := range schemas {
-		if !slices.Contains([]string{"PlaceCall", "Claim", "Release", "Reason", "Flow", "Greeting", "Retry", "MediaKind"}, name) {
+		if !slices.Contains([]string{"PlaceCall", "Number", "Claim", "Release", "Reason", "Flow", "Greeting", "Retry", "MediaKind"}, name) {
 			schema.AdditionalProperties = true
 		}
 	}
