@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"dibs/api"
+	"dibs/call"
 	"dibs/carrier/twilio"
 	"dibs/cdr"
 	"dibs/claim"
@@ -25,6 +27,7 @@ import (
 	"dibs/pool"
 	"dibs/queue"
 	"dibs/server"
+	"dibs/settings"
 	"dibs/wire"
 )
 
@@ -44,11 +47,14 @@ type Config struct {
 	Tokens    []server.Token
 	Twilio    twilio.Config
 
-	Replicas  int           // of streams and buckets; 0: as they are
-	Retention time.Duration // of ended records; 0: 30 days
-	Cap       int           // most calls in flight; 0: 1000
-	Demand    demand.Config // how demand becomes bots
-	StopIn    time.Duration // 0: 20 s
+	Replicas  int            // of streams and buckets; 0: as they are
+	Retention time.Duration  // of ended records; 0: 30 days
+	Cap       int            // most calls in flight; 0: 1000
+	CPS       float64        // dials a second of each of our numbers; 0: no limit
+	Numbers   []api.Number   // of the file at the start; see package settings
+	Admit     dispatch.Admit // of calls that come in; nil: all
+	Demand    demand.Config  // how demand becomes bots
+	StopIn    time.Duration  // 0: 20 s
 
 	Hurry float64                     // see [dispatch.Config]
 	At    func(dispatch.Step, string) // see [dispatch.Config]
@@ -90,13 +96,31 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
+	numbers, err := settings.Open(opening, js, settings.Config{Replicas: cfg.Replicas, Log: cfg.Log})
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	if put, err := numbers.Seed(opening, cfg.Numbers); err != nil {
+		return fmt.Errorf("backend: numbers: %w", err)
+	} else if put > 0 {
+		cfg.Log.Info().Int("numbers", put).Msg("set from the file")
+	}
+	checkpoints, err := cdr.OpenCheckpoints(opening, js, cfg.Replicas)
+	if err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
 	lead, err := leader.New(js, leader.Config{Key: officeKey, ID: cfg.ID, Replicas: cfg.Replicas, Logger: cfg.Log})
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
+	emit := emitter(log, cfg.Log)
 	d, err := dispatch.New(dispatch.Config{
 		NC: cfg.NC, Leader: lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: tw,
-		ID: cfg.ID, PublicURL: cfg.PublicURL, Cap: cfg.Cap, Emit: emitter(log, cfg.Log), Hurry: cfg.Hurry, At: cfg.At, Log: cfg.Log,
+		ID: cfg.ID, PublicURL: cfg.PublicURL, Cap: cfg.Cap, CPS: cfg.CPS, Emit: emit, Hurry: cfg.Hurry, At: cfg.At, Log: cfg.Log,
+		Sorry: func(ctx context.Context, o call.Order) (string, string) {
+			return dispatch.Sorry(ctx, numbers, o.To, o.From)
+		},
+		Checkpoint: lastLeft(checkpoints),
 	})
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
@@ -108,25 +132,30 @@ func Run(ctx context.Context, cfg Config) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector(),
 		scale.Collector(func() []string { return regions(roster, cfg.Region) }))
+	desk := &dispatch.Desk{NC: cfg.NC, Line: line, Records: records, Events: timeline(log)}
+	reception := &dispatch.Reception{
+		NC: cfg.NC, Desk: desk, Asker: asker, Numbers: numbers, Carrier: tw, PublicURL: cfg.PublicURL, Admit: cfg.Admit, Emit: emit, Log: cfg.Log,
+	}
 	srv, err := server.New(server.Config{
-		Calls: &dispatch.Desk{NC: cfg.NC, Line: line, Records: records, Events: timeline(log)}, Asker: asker, Roster: roster, NC: cfg.NC, Carrier: tw,
+		Calls: desk, Reception: reception, Numbers: numbers, Checkpoints: checkpoints, Asker: asker, Roster: roster, NC: cfg.NC, Carrier: tw,
 		Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Region: cfg.Region, From: cfg.From, Scale: scale.Wanted, Registerer: reg, Gatherer: reg, Log: cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
-	return serve(ctx, cfg, srv.HTTP(), roster, d, log, scale)
+	return serve(ctx, cfg, srv.HTTP(), roster, d, log, scale, numbers)
 }
 
 // serve runs the parts, and stops them in order: the API first, so that nobody is
 // promised anything by a process that leaves.
-func serve(ctx context.Context, cfg Config, web *http.Server, roster *pool.Roster, d *dispatch.Dispatcher, log *events.Log, scale *dispatch.Scale) error {
+func serve(ctx context.Context, cfg Config, web *http.Server, roster *pool.Roster, d *dispatch.Dispatcher, log *events.Log, scale *dispatch.Scale, numbers *settings.Store) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, working := errgroup.WithContext(working)
 	g.Go(func() error { return roster.Run(working, cfg.NC, cfg.Log) })
 	g.Go(func() error { return d.Run(working) })
 	g.Go(func() error { return log.Run(working) })
+	g.Go(func() error { return numbers.Run(working) })
 	g.Go(func() error { return scale.Run(working, cfg.NC, cfg.Log) })
 	g.Go(func() error {
 		if err := web.Serve(cfg.Listener); !errors.Is(err, http.ErrServerClosed) {

@@ -20,6 +20,7 @@ import (
 	"dibs/dispatch"
 	"dibs/internal/connect"
 	"dibs/server"
+	"dibs/settings"
 )
 
 // Command is the backend as a program: every flag has an environment variable.
@@ -46,6 +47,8 @@ type Command struct {
 	Replicas  int           `env:"DIBS_REPLICAS" default:"0" help:"Copies of line, records and events: 1, or 3 on a cluster. 0: as they are, 1 for new ones."`
 	Retention time.Duration `env:"DIBS_RETENTION" default:"720h" help:"How long records of ended calls are kept."`
 	Cap       int           `env:"DIBS_CAP" default:"1000" help:"Most calls in flight."`
+	CPS       float64       `env:"DIBS_CPS" default:"0" help:"Dials a second that each of our numbers may make, as the carrier's account allows; 0: as fast as it goes."`
+	Numbers   string        `env:"DIBS_NUMBERS" type:"path" help:"JSON file of our numbers, for calls that come in: {\"numbers\": [{\"number\", \"org_id\", …}]}."`
 	Policy    string        `env:"DIBS_DEMAND_POLICY" default:"headroom" enum:"headroom,active+4,raw" help:"What a campaign's backlog counts for in the demand."`
 	Floor     int           `env:"DIBS_FLOOR" default:"3" help:"Least bots a region wants."`
 	Ceiling   int           `env:"DIBS_CEILING" default:"50" help:"Most bots a region wants."`
@@ -89,7 +92,7 @@ func (c *Command) config(log zerolog.Logger) (Config, error) {
 	name := notToken.ReplaceAllString(cmp.Or(c.Name, host, "backend"), "-")
 	cfg := Config{
 		ID: name[:min(len(name), 64)], PublicURL: strings.TrimSuffix(c.PublicURL, "/"), Region: c.Region, From: c.From,
-		Replicas: c.Replicas, Retention: c.Retention, Cap: c.Cap, Demand: demand.Config{Policy: demand.Policy(c.Policy), Floor: c.Floor, Ceiling: c.Ceiling}, StopIn: c.StopIn, Hurry: c.Hurry, Log: log,
+		Replicas: c.Replicas, Retention: c.Retention, Cap: c.Cap, CPS: c.CPS, Demand: demand.Config{Policy: demand.Policy(c.Policy), Floor: c.Floor, Ceiling: c.Ceiling}, StopIn: c.StopIn, Hurry: c.Hurry, Log: log,
 		Twilio: twilio.Config{
 			AccountSID: c.AccountSID, AuthToken: c.AuthToken, KeySID: c.KeySID, KeySecret: c.KeySecret,
 			BaseURL: c.TwilioURL, StatusPath: "/v1/carriers/twilio/status/", Insecure: c.Insecure,
@@ -111,6 +114,15 @@ func (c *Command) config(log zerolog.Logger) (Config, error) {
 	}
 	if len(cfg.Tokens) == 0 {
 		return cfg, errors.New("backend: no token: nobody could use the API (DIBS_TOKEN, or --tokens)")
+	}
+	if c.Numbers != "" {
+		data, err := os.ReadFile(c.Numbers)
+		if err == nil {
+			cfg.Numbers, err = settings.Parse(data, c.Region)
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("backend: --numbers: %w", err)
+		}
 	}
 	if c.CrashAt > 0 {
 		cfg.At = func(s dispatch.Step, id string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dibs/api"
+	"dibs/cdr"
 	"dibs/dispatch"
 	"dibs/events"
 )
@@ -27,6 +28,17 @@ func emitter(log *events.Log, zl zerolog.Logger) func(dispatch.Happening) {
 			subject = "dispatch"
 		}
 		log.Emit(events.Event{Type: h.Type, Subject: subject, At: h.At, Org: h.Order.Org, Region: h.Order.Region, Data: data})
+	}
+}
+
+// lastLeft reads what the bot of a call left; without it the next one begins anew.
+func lastLeft(c *cdr.Checkpoints) func(ctx context.Context, callID string) json.RawMessage {
+	return func(ctx context.Context, callID string) json.RawMessage {
+		data, err := c.Get(ctx, callID)
+		if err != nil {
+			return nil
+		}
+		return data
 	}
 }
 
