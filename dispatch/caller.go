@@ -25,9 +25,11 @@ type caller struct {
 	re     chan<- error // told how first went
 
 	providers map[string]string // kind → what admission chose
+	ups       int               // of its region's room when it was let go
+	missed    bool              // no bot was found
 
 	letters chan letter
-	seeking atomic.Bool   // asks for a seat: room leaves one for it
+	seeking atomic.Bool   // asks for a seat, or has one that the roster does not show yet: room leaves one for it
 	over    chan struct{} // closed when nobody reads letters any more
 
 	// owned by run while it runs, by the office before and afterwards

@@ -52,11 +52,12 @@ func (c *caller) gotBot(ctx context.Context, got claimed) bool {
 	if c.rescue {
 		return c.gotRescuer(ctx, got)
 	}
-	c.seeking.Store(false)
 	if got.err != nil {
+		c.seeking.Store(false)
 		return c.noBot(ctx, got.err)
 	}
 	c.bot = got.got
+	time.AfterFunc(time.Second, func() { c.seeking.Store(false) }) // not every bot beats
 	c.emit(events.CallClaimed, map[string]any{
 		"bot": got.got.BotID, "seat": got.got.Seat, "attempts": got.got.Attempts, "warmup": got.got.Warmup, "took_ms": got.got.Took.Milliseconds(),
 	})
@@ -86,6 +87,7 @@ func (c *caller) giveUpTurn() {
 
 // noBot is a claim without a bot: a wait, unless no bot would ever do.
 func (c *caller) noBot(ctx context.Context, err error) bool {
+	c.missed = true
 	r, ok := errors.AsType[*claim.Refused](err)
 	if !ok {
 		if ctx.Err() != nil {

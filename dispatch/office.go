@@ -163,6 +163,10 @@ func (o *office) run(ctx context.Context) error {
 		if at, ok := o.later.next(); ok {
 			due = time.After(o.d.clock.until(at))
 		}
+		var seats <-chan time.Time
+		if at := o.room.next(time.Now()); !at.IsZero() {
+			seats = time.After(time.Until(at))
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -186,6 +190,7 @@ func (o *office) run(ctx context.Context) error {
 			o.promised(p)
 		case <-beats:
 		case <-due:
+		case <-seats:
 		case <-net.C:
 		case <-second.C:
 			if o.read {
@@ -339,6 +344,9 @@ func (o *office) start(ctx context.Context, c *caller) {
 func (o *office) left(ctx context.Context, c *caller) {
 	delete(o.inFlight, c.id)
 	o.adm.End(c.id)
+	if c.missed {
+		o.room.miss(c.region, c.ups, time.Now())
+	}
 	if c.lost != nil {
 		select {
 		case o.fail <- c.lost:

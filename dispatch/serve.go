@@ -144,7 +144,7 @@ func (o *office) begin(ctx context.Context, w *waiter, ev *call.Event, re chan<-
 		o.d.cfg.At(StepSlot, id)
 		o.d.cfg.At(StepPerson, id)
 		c.seeking.Store(true)
-		c.providers = chosen(d.Providers)
+		c.providers, c.ups = chosen(d.Providers), o.room.ups(w.key.Region)
 	}
 	delete(o.known, id)
 	c.first, c.re = ev, re

@@ -81,6 +81,21 @@ func (r *Roster) Live(now time.Time, callID string) bool {
 	return false
 }
 
+// Shows reports whether the newest beat of any bot names the call in one of its
+// seats, whatever the state of that.
+func (r *Roster) Shows(callID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range r.bots {
+		for _, s := range h.beat.Seats {
+			if s.CallID == callID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Hear takes one beat. An older beat than the newest of that bot is dropped; a
 // goodbye forgets the bot.
 func (r *Roster) Hear(now time.Time, b wire.Beat) {

@@ -60,6 +60,20 @@ func TestRosterCounts(t *testing.T) {
 	}
 }
 
+func TestRosterShows(t *testing.T) {
+	r := pool.NewRoster()
+	b := beat("a", 1, wire.SeatIdle, wire.SeatWarming)
+	b.Seats[1].CallID = "c1"
+	r.Hear(epoch, b)
+	if !r.Shows("c1") || r.Shows("c2") || r.Live(epoch, "c1") {
+		t.Errorf("shows c1 %v and c2 %v, c1 live %v; want only c1, and not live", r.Shows("c1"), r.Shows("c2"), r.Live(epoch, "c1"))
+	}
+	r.Hear(epoch, beat("a", 2, wire.SeatIdle, wire.SeatIdle))
+	if r.Shows("c1") {
+		t.Error("shows c1 after a beat without it")
+	}
+}
+
 func TestRosterOrder(t *testing.T) {
 	r := pool.NewRoster()
 	r.Hear(epoch, beat("a", 5, wire.SeatLive))
