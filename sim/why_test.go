@@ -18,9 +18,11 @@ import (
 // Two calls and one bot: the second one waits, and everything that is said about it
 // comes from the same set: why, the position, the demand.
 func TestWhyAndDemand(t *testing.T) {
-	long := answers
-	long.Talk.Min, long.Talk.Max = 4*time.Second, 4*time.Second
-	w := newWorld(t, long)
+	inWorld(t, talks(4*time.Second), whyAndDemand)
+}
+
+func whyAndDemand(w *world) {
+	t := w.t
 	scale, err := dispatch.NewScale(demand.Config{})
 	check(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -31,14 +33,10 @@ func TestWhyAndDemand(t *testing.T) {
 	if _, _, err := scale.Wanted("eu-west", time.Now()); !errors.Is(err, demand.ErrUnknown) {
 		t.Errorf("before anybody said anything: %v, want unknown and never 0", err)
 	}
-	w.addBot(1)
-	w.until("the bot is there", w.idleBots(1))
-	check(t, w.desk.Put(t.Context(), order("c1", "+4915112345671")))
-	w.until("the first call is answered", func() bool {
-		r, err := w.desk.Get(t.Context(), "c1")
-		return err == nil && r.State == call.Live
-	})
-	check(t, w.desk.Put(t.Context(), order("c2", "+4915112345672")))
+	w.addBots(1)
+	w.put("c1")
+	w.until("the first call is answered", w.state("c1", call.Live))
+	w.put("c2")
 	w.until("the second one waits for a bot", func() bool {
 		r, err := w.desk.Get(t.Context(), "c2")
 		return err == nil && !r.BotWaitSince.IsZero() && r.State == call.Queued

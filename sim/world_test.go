@@ -2,11 +2,12 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,25 +22,31 @@ import (
 	"dibs/carrier/simcarrier"
 	"dibs/carrier/twilio"
 	"dibs/cdr"
-	"dibs/claim"
 	"dibs/dispatch"
-	"dibs/internal/leader"
 	"dibs/internal/natstest"
 	"dibs/pool"
 	"dibs/queue"
 	"dibs/warmup"
-	"dibs/wire"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.Main(m)) }
 
-// world is everything, in one process and in real time.
+// world is everything, in one process and, inside a bubble, in fake time: what it
+// waits for costs nothing, and a deadline is kept to the millisecond.
 type world struct {
 	t       *testing.T
 	broker  *natstest.Broker
+	net     *network
 	carrier *simcarrier.Server
+	api     *listener // the carrier's
+	twilio  *twilio.Client
+	public  string // our own address
+	nc      *nats.Conn
+	line    *queue.Line
+	records *cdr.Store
 	desk    *dispatch.Desk
 	roster  *pool.Roster
+	nodes   []*node
 	bots    []*bot.Bot
 
 	mu   sync.Mutex
@@ -49,71 +56,84 @@ type world struct {
 // answers is a callee who picks up soon and talks for a moment.
 var answers = simcarrier.Profile{Ring: simcarrier.Range{Min: 20 * time.Millisecond, Max: 60 * time.Millisecond}, Talk: simcarrier.Range{Min: 700 * time.Millisecond, Max: 900 * time.Millisecond}}
 
-func newWorld(t *testing.T, profile simcarrier.Profile) *world {
+// talks is one who talks for so long.
+func talks(d time.Duration) simcarrier.Profile {
+	p := answers
+	p.Talk = simcarrier.Range{Min: d, Max: d}
+	return p
+}
+
+// inWorld runs f in a bubble with a world of its own: NATS, the carrier, one
+// dispatcher, no bot.
+func inWorld(t *testing.T, profile simcarrier.Profile, f func(w *world)) {
 	t.Helper()
-	w := &world{t: t, broker: natstest.StartWith(t, natstest.Options{Listen: true})}
-	ctx, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	t.Cleanup(func() { stop(); wg.Wait() })
-	run := func(name string, f func(context.Context) error) {
-		wg.Go(func() {
-			if err := f(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	w.carrier, err = simcarrier.New(simcarrier.Config{Listener: l, Insecure: true, Profile: profile, Seed: 1})
-	check(t, err)
-	run("carrier", w.carrier.Run)
+	natstest.Bubble(t, func(t *testing.T) {
+		w := emptyWorld(t, profile)
+		w.addNode("one")
+		f(w)
+	})
+}
 
-	var handler http.Handler
-	hooks := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { handler.ServeHTTP(rw, r) }))
-	t.Cleanup(hooks.Close)
-	tw, err := twilio.New(twilio.Config{
-		AccountSID: simcarrier.AccountSID, AuthToken: simcarrier.AuthToken, BaseURL: "http://" + l.Addr().String(),
-		PublicURL: hooks.URL, StatusPath: "/v1/carriers/twilio/status/", Insecure: true,
+// emptyWorld is a world without a dispatcher.
+func emptyWorld(t *testing.T, profile simcarrier.Profile) *world {
+	t.Helper()
+	w := &world{t: t, broker: natstest.Start(t), net: newNetwork()}
+	w.api = w.net.listen()
+	client := w.net.client()
+	var err error
+	w.carrier, err = simcarrier.New(simcarrier.Config{Listener: w.api, Client: client, Insecure: true, Profile: profile, Seed: 1})
+	check(t, err)
+	w.run("carrier", w.carrier.Run)
+
+	hooks := w.net.listen()
+	w.public = "http://" + hooks.addr
+	front := &http.Server{Handler: http.HandlerFunc(w.webhook)}
+	go func() { _ = front.Serve(hooks) }()
+	t.Cleanup(func() { _ = front.Close() })
+	w.twilio, err = twilio.New(twilio.Config{
+		AccountSID: simcarrier.AccountSID, AuthToken: simcarrier.AuthToken, BaseURL: "http://" + w.api.addr,
+		PublicURL: w.public, StatusPath: "/v1/carriers/twilio/status/", Insecure: true, Client: w.net.client(),
 	})
 	check(t, err)
 
-	nc := w.broker.Connect(t)
-	js, err := jetstream.New(nc)
+	w.nc = w.broker.Connect(t)
+	js, err := jetstream.New(w.nc)
 	check(t, err)
+	w.line, err = queue.Open(t.Context(), js, queue.Config{})
+	check(t, err)
+	w.records, err = cdr.Open(t.Context(), js, cdr.Config{})
+	check(t, err)
+	w.desk = &dispatch.Desk{NC: w.nc, Line: w.line, Records: w.records}
 	w.roster = pool.NewRoster()
-	run("roster", func(ctx context.Context) error { return w.roster.Run(ctx, nc, zerolog.Nop()) })
-	asker, err := claim.New(nc, claim.AskerConfig{Counts: func(region, p string) wire.Counts { return w.roster.Counts(time.Now(), region, p) }})
-	check(t, err)
-	line, err := queue.Open(ctx, js, queue.Config{})
-	check(t, err)
-	records, err := cdr.Open(ctx, js, cdr.Config{})
-	check(t, err)
-	lead, err := leader.New(js, leader.Config{Key: "dispatch", ID: "one"})
-	check(t, err)
-	d, err := dispatch.New(dispatch.Config{
-		NC: nc, Leader: lead, Line: line, Records: records, Roster: w.roster, Asker: asker, Carrier: tw,
-		ID: "one", PublicURL: hooks.URL, Emit: w.hear, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel),
-	})
-	check(t, err)
-	w.desk = &dispatch.Desk{NC: nc, Line: line, Records: records}
-	handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		ev, err := tw.Event(r)
-		if err == nil {
-			err = w.desk.CarrierEvent(r.Context(), ev)
-		}
-		if err != nil {
-			t.Logf("webhook: %v", err)
-			http.Error(rw, err.Error(), 500)
-		}
-	})
-	run("dispatcher", d.Run)
+	w.run("roster", func(ctx context.Context) error { return w.roster.Run(ctx, w.nc, zerolog.Nop()) })
 	return w
 }
 
-func (w *world) hear(h dispatch.Happening) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.told = append(w.told, h)
+// run keeps f going until the test ends.
+func (w *world) run(name string, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			w.t.Errorf("%s: %v", name, err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// webhook is what a backend does with a status event.
+func (w *world) webhook(rw http.ResponseWriter, r *http.Request) {
+	ev, err := w.twilio.Event(r)
+	if err == nil {
+		err = w.desk.CarrierEvent(r.Context(), ev)
+	}
+	if err != nil {
+		w.t.Logf("webhook: %v", err)
+		http.Error(rw, err.Error(), http.StatusServiceUnavailable)
+	}
 }
 
 func check(t testing.TB, err error) {
@@ -123,28 +143,37 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// addBot starts one bot on a connection of its own.
-func (w *world) addBot(seats int) *bot.Bot {
-	w.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(w.t, err)
-	voice, err := warmup.NewVoice(warmup.VoiceConfig{Engine: warmup.VoiceTone})
-	check(w.t, err)
-	b, err := bot.New(w.broker.Connect(w.t), bot.Config{
-		Name: fmt.Sprintf("bot%d", len(w.bots)), Region: "eu-west", Seats: seats, MediaURL: "ws://" + l.Addr().String(), Insecure: true, Tag: true,
-		Warmup: warmup.Config{Voice: voice}, DrainIn: 5 * time.Second, CloseIn: time.Second, Log: zerolog.New(zerolog.NewTestWriter(w.t)).Level(zerolog.WarnLevel),
-	})
-	check(w.t, err)
-	srv := b.Media()
-	go func() { _ = srv.Serve(l) }()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
-	w.t.Cleanup(func() { stop(); <-done; _ = srv.Close() })
-	w.bots = append(w.bots, b)
-	return b
+func (w *world) log(level zerolog.Level) zerolog.Logger {
+	return zerolog.New(zerolog.NewTestWriter(w.t)).Level(level)
 }
 
+// addBots starts n bots of one seat, each on a connection of its own, and waits
+// until they are offered. Change may alter a bot's configuration.
+func (w *world) addBots(n int, change ...func(*bot.Config)) {
+	w.t.Helper()
+	for range n {
+		l := w.net.listen()
+		voice, err := warmup.NewVoice(warmup.VoiceConfig{Engine: warmup.VoiceTone})
+		check(w.t, err)
+		cfg := bot.Config{
+			Name: fmt.Sprintf("bot%d", len(w.bots)), Region: "eu-west", MediaURL: "ws://" + l.addr, Insecure: true, Tag: true,
+			Warmup: warmup.Config{Voice: voice}, DrainIn: 5 * time.Second, CloseIn: time.Second, Log: w.log(zerolog.WarnLevel),
+		}
+		for _, f := range change {
+			f(&cfg)
+		}
+		b, err := bot.New(w.broker.Connect(w.t), cfg)
+		check(w.t, err)
+		srv := b.Media()
+		go func() { _ = srv.Serve(l) }()
+		w.t.Cleanup(func() { _ = srv.Close() })
+		w.run(cfg.Name, b.Run)
+		w.bots = append(w.bots, b)
+	}
+	w.until("the bots are there", w.idleSeats(len(w.bots)))
+}
+
+// order is a plain api call.
 func order(id, to string) call.Order {
 	return call.Order{
 		V: call.Version, CallID: id, Org: "acme", Class: call.ClassAPI, Region: "eu-west", Pool: "default", From: "+15005550006", To: to,
@@ -152,28 +181,61 @@ func order(id, to string) call.Order {
 	}
 }
 
-// until waits for a state of the world, bounded.
+// put puts an order to a number of its own and returns both.
+func (w *world) put(id string, change ...func(*call.Order)) (number string) {
+	w.t.Helper()
+	number = numberOf(id)
+	o := order(id, number)
+	for _, f := range change {
+		f(&o)
+	}
+	check(w.t, w.desk.Put(w.t.Context(), o))
+	return o.To
+}
+
+// numberOf is a number that goes with an id of the form letter, digits.
+func numberOf(id string) string {
+	n := 0
+	for _, c := range id {
+		n = (n*31 + int(c)) % 10_000_000
+	}
+	return fmt.Sprintf("+491510%07d", n)
+}
+
+// until waits for a state of the world, a minute at most.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	w.within(time.Minute, what, ok)
+}
+
+// within waits for a state of the world and returns how long it took.
+func (w *world) within(d time.Duration, what string, ok func() bool) time.Duration {
+	w.t.Helper()
+	begun := time.Now()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 30 s: %s\n%s", what, w.story())
+		if time.Since(begun) > d {
+			w.t.Fatalf("not within %v: %s\n%s", d, what, w.story())
 		}
 		<-tick.C
 	}
+	return time.Since(begun)
 }
 
-func (w *world) story() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var s strings.Builder
-	for _, h := range w.told {
-		fmt.Fprintf(&s, "%s %s %s %v\n", h.At.Format("05.000"), h.Type, h.Order.CallID, h.Detail)
+// get is a call's record.
+func (w *world) get(id string) call.Record {
+	w.t.Helper()
+	r, err := w.desk.Get(w.t.Context(), id)
+	check(w.t, err)
+	return r
+}
+
+func (w *world) state(id string, states ...call.State) func() bool {
+	return func() bool {
+		r, err := w.desk.Get(w.t.Context(), id)
+		return err == nil && slices.Contains(states, r.State)
 	}
-	return s.String()
 }
 
 func (w *world) ended(id string) func() bool {
@@ -183,8 +245,85 @@ func (w *world) ended(id string) func() bool {
 	}
 }
 
-func (w *world) idleBots(n int) func() bool {
+func (w *world) idleSeats(n int) func() bool {
 	return func() bool { return w.roster.Counts(time.Now(), "eu-west", "").Idle == n }
 }
 
-var _ = nats.ErrTimeout
+// wantEnd fails the test unless the call ended so, after so many dials of its person.
+func (w *world) wantEnd(id string, want call.Outcome, dials int) call.Record {
+	w.t.Helper()
+	r := w.get(id)
+	if r.Outcome() != want {
+		w.t.Errorf("%s ended as %s (%s), want %s\n%s", id, r.State, r.Reason, want, w.story())
+	}
+	if got := w.carrier.CallsTo(r.Order.To); len(got) != dials {
+		w.t.Errorf("%s: the phone rang %d times, want %d: %+v\n%s", id, len(got), dials, got, w.story())
+	}
+	return r
+}
+
+// nothingLeft is what must hold when all calls are over: seats idle, line empty,
+// records closed, no call at the carrier, no attempt dialled twice.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	w.within(2*time.Second, "every seat is idle", w.idleSeats(len(w.bots)))
+	w.within(10*time.Second, "the line is empty", func() bool {
+		tally, err := w.line.Count(w.t.Context(), queue.Filter{})
+		return err == nil && tally.Waiting == 0
+	})
+	w.within(time.Second, "no record is open", func() bool {
+		l, err := w.records.Load(w.t.Context(), time.Time{}, func(call.Record, cdr.Rev) {})
+		return err == nil && l.Open == 0
+	})
+	seen := map[string]int{}
+	for _, c := range w.carrier.Calls() {
+		if seen[c.Attempt]++; seen[c.Attempt] > 1 {
+			w.t.Errorf("attempt %s was dialled %d times", c.Attempt, seen[c.Attempt])
+		}
+		if c.Ended.IsZero() {
+			w.t.Errorf("the carrier's call of attempt %s goes on", c.Attempt)
+		}
+	}
+}
+
+// hear keeps what dispatchers tell.
+func (w *world) hear(h dispatch.Happening) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, h)
+}
+
+// heard are the happenings of a call, or, with an empty id, those of none.
+func (w *world) heard(id string) (hs []dispatch.Happening) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.told {
+		if h.Order.CallID == id {
+			hs = append(hs, h)
+		}
+	}
+	return hs
+}
+
+// types are the types of a call's happenings, in order.
+func (w *world) types(id string) (types []string) {
+	for _, h := range w.heard(id) {
+		types = append(types, h.Type)
+	}
+	return types
+}
+
+// story is everything that happened, for a test that failed.
+func (w *world) story() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var s strings.Builder
+	for _, h := range w.told {
+		detail, err := json.Marshal(h.Detail)
+		if err != nil {
+			detail = []byte(errors.Join(err).Error())
+		}
+		fmt.Fprintf(&s, "%s %s %s %s\n", h.At.Format("15:04:05.000"), h.Type, h.Order.CallID, detail)
+	}
+	return s.String()
+}

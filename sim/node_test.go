@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"dibs/cdr"
+	"dibs/claim"
+	"dibs/dispatch"
+	"dibs/internal/leader"
+	"dibs/internal/natstest"
+	"dibs/pool"
+	"dibs/queue"
+	"dibs/wire"
+)
+
+// node is one dispatcher, on a link of its own to the broker.
+type node struct {
+	id   string
+	link *natstest.Link
+	lead *leader.Leader
+	stop func()
+
+	mu sync.Mutex
+	at func(dispatch.Step, string)
+}
+
+// addNode starts a dispatcher. Change may alter its configuration.
+func (w *world) addNode(id string, change ...func(*dispatch.Config)) *node {
+	w.t.Helper()
+	n := &node{id: id, link: w.broker.Link(w.t)}
+	nc := w.broker.Connect(w.t, nats.InProcessServer(n.link))
+	js, err := jetstream.New(nc)
+	check(w.t, err)
+	roster := pool.NewRoster()
+	asker, err := claim.New(nc, claim.AskerConfig{Counts: func(region, p string) wire.Counts { return roster.Counts(time.Now(), region, p) }})
+	check(w.t, err)
+	ctx := w.t.Context()
+	line, err := queue.Open(ctx, js, queue.Config{})
+	check(w.t, err)
+	records, err := cdr.Open(ctx, js, cdr.Config{})
+	check(w.t, err)
+	n.lead, err = leader.New(js, leader.Config{Key: "dispatch", ID: id})
+	check(w.t, err)
+	cfg := dispatch.Config{
+		NC: nc, Leader: n.lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: w.twilio,
+		ID: id, PublicURL: w.public, Emit: w.hear, At: n.step, Log: w.log(zerolog.InfoLevel).With().Str("node", id).Logger(),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	d, err := dispatch.New(cfg)
+	check(w.t, err)
+	stopRoster := w.run("roster of "+id, func(ctx context.Context) error { return roster.Run(ctx, nc, zerolog.Nop()) })
+	stopRun := w.run("dispatcher "+id, d.Run)
+	n.stop = func() { stopRun(); stopRoster() }
+	w.nodes = append(w.nodes, n)
+	return n
+}
+
+// onStep lets f know of every step; it runs where the step is done and may block.
+func (n *node) onStep(f func(dispatch.Step, string)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.at = f
+}
+
+func (n *node) step(s dispatch.Step, id string) {
+	n.mu.Lock()
+	f := n.at
+	n.mu.Unlock()
+	if f != nil {
+		f(s, id)
+	}
+}
