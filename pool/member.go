@@ -48,7 +48,7 @@ func NewMember(nc *nats.Conn, seats *Seats, cfg MemberConfig) (*Member, error) {
 	if cfg.Beat == nil || cfg.Command == nil {
 		return nil, errors.New("pool: member: Beat and Command are required")
 	}
-	b := cfg.Beat()
+	b := cfg.Beat().Fit()
 	if err := b.Check(); err != nil {
 		return nil, fmt.Errorf("pool: member: %w", err)
 	}
@@ -102,7 +102,7 @@ func later(soon <-chan time.Time, last time.Time) <-chan time.Time {
 }
 
 func (m *Member) beat(goodbye bool) {
-	b := m.cfg.Beat()
+	b := m.cfg.Beat().Fit()
 	m.seq++
 	b.Seq, b.Goodbye = m.seq, goodbye
 	subj, err := wire.BeatOf(b.Region, b.BotID)

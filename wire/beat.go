@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // SeatState is where a seat stands in its life.
@@ -104,6 +106,27 @@ func note(field, s string) error {
 		return fmt.Errorf("%s: %d bytes, at most %d", field, len(s), MaxNote)
 	}
 	return nil
+}
+
+// Fit is the beat without what is over its bounds: flows that cannot be told are
+// left out, texts are cut. What no roster could use at all is left for Check.
+func (b Beat) Fit() Beat {
+	b.Flows = slices.DeleteFunc(slices.Clone(b.Flows), func(f string) bool { return word("flows", f, MaxWord) != nil })
+	b.Flows = b.Flows[:min(len(b.Flows), MaxFlows)]
+	b.NotReady = cut(b.NotReady)
+	if b.Breaker != nil {
+		v := *b.Breaker
+		v.LastError = cut(v.LastError)
+		b.Breaker = &v
+	}
+	return b
+}
+
+func cut(s string) string {
+	if len(s) <= MaxNote {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxNote], "")
 }
 
 func (b Beat) version() int { return b.V }

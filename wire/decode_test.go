@@ -169,6 +169,36 @@ func TestTheLongestBeatFits(t *testing.T) {
 	}
 }
 
+// TestFit makes a beat that says too much one that can be sent, and leaves any
+// other as it is.
+func TestFit(t *testing.T) {
+	b := wire.Beat{
+		V: 1, BotID: "b1", Region: "eu-west", Pool: "default", Seats: []wire.SeatView{{State: wire.SeatIdle}},
+		NotReady: strings.Repeat("é", wire.MaxNote), // cut in the middle of one
+		Breaker:  &wire.BreakerView{State: "open", LastError: strings.Repeat("x", wire.MaxNote+1)},
+		Flows:    []string{"recall@7", "with a space", strings.Repeat("x", wire.MaxWord+1), "naïve"},
+	}
+	for i := range wire.MaxFlows {
+		b.Flows = append(b.Flows, fmt.Sprint("flow-", i))
+	}
+	got := b.Fit()
+	if _, err := wire.Encode(got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Flows) != wire.MaxFlows || got.Flows[0] != "recall@7" || got.Flows[1] != "flow-0" {
+		t.Errorf("flows %q", got.Flows)
+	}
+	if want := strings.Repeat("é", wire.MaxNote/2); got.NotReady != want || len(got.Breaker.LastError) != wire.MaxNote {
+		t.Errorf("not_ready %q, last_error of %d bytes", got.NotReady, len(got.Breaker.LastError))
+	}
+	if len(b.Breaker.LastError) != wire.MaxNote+1 || b.Flows[1] != "with a space" {
+		t.Error("the beat it was made from has changed")
+	}
+	if diff := gocmp.Diff(got, got.Fit()); diff != "" {
+		t.Errorf("a beat that fits was changed: %s", diff)
+	}
+}
+
 func TestSeatStates(t *testing.T) {
 	for _, s := range []wire.SeatState{wire.SeatIdle, wire.SeatClaimed, wire.SeatWarming, wire.SeatAssigned, wire.SeatLive, wire.SeatWrapup} {
 		if !s.Known() {
