@@ -199,15 +199,14 @@ func (a *Answerer) stop() {
 // the release is the bot's to carry out.
 func (a *Answerer) Release(callID string) bool {
 	a.mu.Lock()
-	var found *talk
+	var of []*talk // of one call may be another, which is over
 	for _, t := range a.talks {
 		if t.req.CallID == callID {
-			found = t
-			break
+			of = append(of, t)
 		}
 	}
 	a.mu.Unlock()
-	return found != nil && found.end(ErrReleased)
+	return slices.ContainsFunc(of, func(t *talk) bool { return t.end(ErrReleased) })
 }
 
 // answer answers one ask, with the seat whose offer it came by or -1. It warms up
