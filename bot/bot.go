@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,13 +41,15 @@ type Bot struct {
 
 	drain   chan struct{}    // closed by the command drain
 	changed [2]chan struct{} // something but the seats has changed: for answer and member
+	closing sync.WaitGroup   // of what ended calls had open
 
 	mu       sync.Mutex // guards what follows
 	draining bool
 	drained  bool                // by command
 	cordoned string              // why; empty: not
 	deaf     string              // why not ready; empty: ready
-	sessions map[string]*session // call ID → the call in a seat
+	trying   int                 // warm-ups that the breaker has let through
+	sessions map[string]*session // call ID → the call in a seat, prepared or later
 	past     past                // calls that were
 }
 
@@ -76,6 +79,8 @@ func New(nc *nats.Conn, cfg Config) (*Bot, error) {
 	b.answer, err = claim.NewAnswerer(nc, b.seats, (*door)(b), claim.AnswererConfig{
 		Identity: wire.Reply{BotID: b.id, Instance: b.instance, Revision: cfg.Revision, Pod: cfg.Pod},
 		Region:   cfg.Region, Pool: cfg.Pool, Changed: b.changed[0], Log: cfg.Log,
+		// The warm-up's own budget ends first: it knows what took so long, and counts it.
+		WarmIn: cmp.Or(cfg.Warmup.Budget, warmup.DefaultBudget) + 500*time.Millisecond,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
@@ -111,6 +116,7 @@ func (b *Bot) Run(ctx context.Context) error {
 		return nil
 	})
 	err := g.Wait()
+	b.closing.Wait()
 	b.warmer.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()

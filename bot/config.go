@@ -56,7 +56,7 @@ type Config struct {
 	CloseIn time.Duration // and then for their sockets to close; default 60 s
 	ProbeIn time.Duration // between self-probes; default 10 s
 
-	Deadlines pool.Deadlines // of seats, for "stuck"
+	Deadlines pool.Deadlines // of seats, for "stuck"; default: pool's, and never less than what is waited for here
 	Log       zerolog.Logger
 }
 
@@ -72,6 +72,12 @@ func (c Config) withDefaults() (Config, error) {
 	def(&c.DrainIn, 10*time.Minute)
 	def(&c.CloseIn, time.Minute)
 	def(&c.ProbeIn, 10*time.Second)
+	if c.Deadlines == (pool.Deadlines{}) {
+		c.Deadlines = pool.Deadlines{
+			Claimed: 2 * time.Second, Warming: max(10*time.Second, c.Warmup.Budget+2*time.Second),
+			Assigned: c.MediaIn + 5*time.Second, Wrapup: 10 * time.Second,
+		}
+	}
 	if c.Pool == "" {
 		c.Pool = "default"
 	}

@@ -19,7 +19,7 @@ type door Bot
 func (d *door) Closed() *wire.Reply {
 	b := (*Bot)(d)
 	b.mu.Lock()
-	draining, cordoned := b.draining, b.cordoned
+	draining, cordoned, trying := b.draining, b.cordoned, b.trying
 	b.mu.Unlock()
 	switch {
 	case draining:
@@ -27,7 +27,9 @@ func (d *door) Closed() *wire.Reply {
 	case cordoned != "":
 		return &wire.Reply{Status: wire.Cordoned, Detail: cordoned}
 	}
-	if v := b.breaker.View(); v.State == breaker.StateOpen {
+	// Half open, one probe is let through: while it is on its way no other seat
+	// could take a call.
+	if v := b.breaker.View(); v.State == breaker.StateOpen || v.State == breaker.StateHalfOpen && trying > 0 {
 		return &wire.Reply{Status: wire.BreakerOpen, Breaker: view(v)}
 	}
 	return nil
@@ -44,7 +46,20 @@ func (d *door) Begin(req wire.ClaimRequest) (claim.Session, *wire.Reply) {
 		}
 		return nil, r
 	}
+	b.mu.Lock()
+	b.trying++
+	b.mu.Unlock()
 	return &session{b: b, req: req, try: try}, nil
+}
+
+// tried takes note that a try has its verdict.
+func (b *Bot) tried() {
+	b.mu.Lock()
+	b.trying--
+	b.mu.Unlock()
+	if b.breaker.View().State != breaker.StateClosed {
+		b.kick()
+	}
 }
 
 func view(v breaker.View) *wire.BreakerView {
@@ -94,9 +109,10 @@ func (b *Bot) release(cmd wire.Command) wire.Answer {
 	b.mu.Lock()
 	s := b.sessions[cmd.CallID]
 	b.mu.Unlock()
-	if s == nil || !s.finish("released: "+cmd.Reason) {
+	if s == nil || !s.finish("released") {
 		return wire.Answer{Code: "unknown_call", Detail: "this bot does not have the call"}
 	}
+	b.cfg.Log.Info().Str("call", cmd.CallID).Str("reason", cmd.Reason).Msg("released")
 	return wire.Answer{OK: true}
 }
 

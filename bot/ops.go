@@ -15,6 +15,9 @@ func (b *Bot) Media() *http.Server { return b.media.HTTP(b.media) }
 
 // Ready says whether the bot is alive, connected and not deaf, and why not.
 func (b *Bot) Ready() (bool, string) {
+	if !b.nc.IsConnected() {
+		return false, "not connected to NATS" // known before the next probe fails
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.deaf == "", b.deaf

@@ -20,6 +20,7 @@ type session struct {
 	b   *Bot
 	req wire.ClaimRequest
 	try *breaker.Try
+	had sync.Once // the try has had its verdict
 
 	// set by Warm, before anybody else can see the session
 	seat     int
@@ -47,7 +48,7 @@ func (s *session) Warm(ctx context.Context, seat int) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, s.failed(err)
 	}
-	s.try.Done(nil)
+	s.verdict(func() { s.try.Done(nil) })
 	s.prepared = p
 	maxCall := s.b.cfg.MaxCall
 	if asked := s.req.MaxCallMS.Duration(); asked > 0 {
@@ -60,9 +61,14 @@ func (s *session) Warm(ctx context.Context, seat int) (wire.Reply, error) {
 	if err != nil {
 		p.Close()
 		s.prepared = nil
+		if errors.Is(err, media.ErrClosed) {
+			return wire.Reply{}, claim.ErrStopped
+		}
 		return wire.Reply{}, errCallHere
 	}
 	s.media = wire.Media{URL: s.b.cfg.MediaURL + path, Params: p.Params, ExpiresMS: wire.ToMillis(s.mediaIn())}
+	// From here on a release finds it: the asker's ack may come at any moment.
+	s.b.keep(s)
 	return wire.Reply{
 		Media:     s.media,
 		Warmup:    wire.Warmup{Steps: millis(p.Report.Millis()), GreetingReady: len(p.Greeting) > 0},
@@ -81,16 +87,24 @@ func millis(in map[string]int64) map[string]wire.Millis {
 // failed turns a warm-up's error into what the asker is told, and counts it.
 func (s *session) failed(err error) error {
 	if warmup.Counts(err) {
-		s.try.Done(err)
+		s.verdict(func() { s.try.Done(err) })
 		s.b.minute.failed()
 	} else {
-		s.try.Forget()
+		s.verdict(s.try.Forget)
 	}
 	e, ok := errors.AsType[*warmup.Error](err)
 	if !ok {
 		return &claim.Failure{Code: "warmup_failed", Detail: "warm-up failed"}
 	}
 	return &claim.Failure{Code: string(e.Code), Detail: e.Error(), CallsFault: e.Permanent, Steps: millis(e.Report.Millis())}
+}
+
+// verdict ends the try; only the first time counts.
+func (s *session) verdict(end func()) {
+	s.had.Do(func() {
+		end()
+		s.b.tried()
+	})
 }
 
 func (s *session) mediaIn() time.Duration {
@@ -119,16 +133,19 @@ func (s *session) Assigned() {
 	if !s.live {
 		s.timer = time.AfterFunc(s.mediaIn(), func() { s.finish("media_never_came") })
 	}
-	s.b.keep(s)
 }
 
 // Drop ends the session before it was assigned; see [claim.Session].
-func (s *session) Drop(error) {
-	s.try.Forget() // does nothing when the warm-up was counted
+func (s *session) Drop(cause error) {
+	s.verdict(s.try.Forget) // does nothing when the warm-up was counted
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	s.b.unkeep(s)
+	if errors.Is(cause, claim.ErrReleased) {
+		s.b.forget(s, "released") // who asks for it later must not take it for lost
+	} else {
+		s.b.unkeep(s)
+	}
 	s.tidy()
 }
 
@@ -139,7 +156,6 @@ func (s *session) connected() {
 		return
 	}
 	s.live = true
-	s.b.keep(s) // its ack may still be on the way
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -151,7 +167,7 @@ func (s *session) ended(r media.Report) {
 	if s.end() {
 		s.b.minute.ended(r.Reason != media.Stopped && r.Reason != media.HungUp && r.Reason != media.PeerClosed)
 		s.b.seats.Move(time.Now(), s.seat, s.req.ClaimID, wire.SeatWrapup)
-		s.tidy()
+		s.prepared.Close()
 		s.leave(string(r.Reason))
 	}
 }
@@ -164,7 +180,7 @@ func (s *session) finish(why string) bool {
 	}
 	s.b.seats.Move(time.Now(), s.seat, s.req.ClaimID, wire.SeatWrapup)
 	s.leave(why)
-	s.tidy() // closing sockets takes its time; the seat does not wait for it
+	s.tidy()
 	return true
 }
 
@@ -183,10 +199,12 @@ func (s *session) end() bool {
 }
 
 // tidy closes what the session has open. No lock is held: media may call ended.
+// Providers get a goodbye that takes its time; neither the seat nor whoever asked
+// for the end waits for it.
 func (s *session) tidy() {
 	if s.prepared != nil {
 		s.b.media.Close(s.req.CallID)
-		s.prepared.Close()
+		s.b.closing.Go(s.prepared.Close)
 	}
 }
 
