@@ -170,7 +170,7 @@ func (o *office) absent(ctx context.Context, ask deskAsk, id string) {
 			}
 		case err == nil && r.State.Terminal():
 			respond(ask.msg, deskReply{Code: deskEnded})
-		case errors.Is(err, cdr.ErrNotFound) && read:
+		case errors.Is(err, cdr.ErrNotFound) && (read || strings.HasPrefix(id, inboundPrefix)): // those do not wait on the line
 			respond(ask.msg, deskReply{Code: deskNotFound})
 		default:
 			respond(ask.msg, deskReply{Code: deskUnavailable})

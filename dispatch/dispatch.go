@@ -80,6 +80,7 @@ func (d *Dispatcher) inOffice(ctx context.Context, term uint64) error {
 		return fmt.Errorf("dispatch: %w", err)
 	}
 	d.cfg.Log.Info().Uint64("term", term).Int("records", loaded.Open).Uint64("line", term0.Backlog()).Dur("took", time.Since(begun)).Msg("in office")
+	o.empty = term0.Backlog() == 0
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return term0.Run(gctx, func(items []*queue.Item, behind uint64) { o.deliver(gctx, items, behind) })

@@ -225,9 +225,7 @@ func (r *Reception) again(ctx context.Context, rec call.Record, n api.Number, q 
 		}
 		return carrier.Instruction{}
 	}
-	short, cancel := context.WithTimeout(ctx, botAnswersIn)
-	defer cancel()
-	answer, err := pool.Tell(short, r.NC, a.Bot, wire.VerbCall, wire.Command{CallID: rec.Order.CallID})
+	answer, err := askCall(ctx, r.NC, a.Bot, rec.Order.CallID)
 	switch {
 	case err == nil && answer.State == wire.CallAssigned:
 		return lead(rec, answer.Media, r.PublicURL, r.Carrier.Name())

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nats-io/nats.go"
+
 	"dibs/call"
 	"dibs/carrier"
 	"dibs/claim"
@@ -73,9 +75,7 @@ func inOrder(why string) bool {
 
 // stands asks a bot once how a call stands with it.
 func (c *caller) stands(ctx context.Context, bot string) standing {
-	ctx, cancel := context.WithTimeout(ctx, botAnswersIn)
-	defer cancel()
-	a, err := pool.Tell(ctx, c.o.d.cfg.NC, bot, wire.VerbCall, wire.Command{CallID: c.id})
+	a, err := askCall(ctx, c.o.d.cfg.NC, bot, c.id)
 	switch {
 	case goneBot(err), errors.Is(err, context.DeadlineExceeded):
 		return botDead
@@ -91,6 +91,20 @@ func (c *caller) stands(ctx context.Context, bot string) standing {
 		return botBroke
 	}
 	return botMute
+}
+
+// askCall asks up to three times: a question that was on its way to a bot as it
+// died is lost, and the next one learns at once that nobody is there.
+func askCall(ctx context.Context, nc *nats.Conn, bot, callID string) (a wire.Answer, err error) {
+	for range 3 {
+		short, cancel := context.WithTimeout(ctx, botAnswersIn/3)
+		a, err = pool.Tell(short, nc, bot, wire.VerbCall, wire.Command{CallID: callID})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return a, err
 }
 
 // next is the carrier's question: the socket has closed, and somebody is there.

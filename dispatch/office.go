@@ -39,6 +39,7 @@ type office struct {
 	people   call.People
 	ids      *ids // the carrier's ids and whose they are; any goroutine
 	found    foundlings
+	empty    bool // nothing was on the line when the office was taken: no batch will say so
 	read     bool // the line was read to its end once
 
 	callers sync.WaitGroup
@@ -149,6 +150,10 @@ func (o *office) run(ctx context.Context) error {
 	defer o.d.cfg.Roster.Unwatch(beats)
 	for _, c := range o.inFlight {
 		o.start(ctx, c)
+	}
+	if o.empty {
+		o.read = true
+		o.recover(ctx)
 	}
 	net := time.NewTicker(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
 	defer net.Stop()

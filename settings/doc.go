@@ -5,7 +5,7 @@
 //
 //   - A change is known to every replica within moments, without a restart.
 //   - Nothing is stored that could not be used: [Check] names every field.
-//   - Reading needs no round trip; a replica that has just started reads the bucket.
+//   - Reading a number that is set needs no round trip.
 //   - A file at the start is the other way to set numbers. What stands in it is put
 //     when it differs from what the file said the last time: a change made over the
 //     API stays until somebody edits the file. A number that is taken out of the file

@@ -43,8 +43,7 @@ type Store struct {
 	log zerolog.Logger
 
 	mu      sync.RWMutex
-	numbers map[string]api.Number // E.164 → its settings; whole once synced
-	synced  bool
+	numbers map[string]api.Number // E.164 → its settings
 }
 
 // stored is one entry of the bucket.
@@ -96,9 +95,6 @@ func (s *Store) watch(ctx context.Context) error {
 			case !ok:
 				return errors.New("the watch ended")
 			case e == nil: // everything that was there has been seen
-				s.mu.Lock()
-				s.synced = true
-				s.mu.Unlock()
 			default:
 				s.see(e)
 			}
@@ -139,19 +135,17 @@ func read(e jetstream.KeyValueEntry) (stored, error) {
 
 func key(number string) string { return keyNumber + strings.TrimPrefix(number, "+") }
 
-// Number is the settings of one of our numbers, from memory once that is whole.
+// Number is the settings of one of our numbers: from memory, or from the bucket when
+// it is not there.
 // Errors: [ErrNotFound], [ErrUnavailable].
 func (s *Store) Number(ctx context.Context, number string) (api.Number, error) {
 	s.mu.RLock()
 	n, ok := s.numbers[number]
-	synced := s.synced
 	s.mu.RUnlock()
-	switch {
-	case ok:
+	if ok {
 		return n, nil
-	case synced:
-		return api.Number{}, ErrNotFound
 	}
+	// Rare enough to be asked for: it may have been set a moment ago.
 	v, _, err := s.get(ctx, number)
 	return v.Number, err
 }
