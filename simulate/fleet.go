@@ -1,5 +1,7 @@
 package simulate
 
+import "slices"
+
 // fleet is the pods of one run.
 type fleet struct {
 	starting []*pod // oldest first
@@ -8,8 +10,8 @@ type fleet struct {
 	leaving  int     // told to stop, on a call still; not wanted any more, so not in pods
 }
 
-// pod is one that starts; gone before it was ready, it never is.
-type pod struct{ gone bool }
+// pod is one that starts. It is not empty: each must have an address of its own.
+type pod struct{ _ byte }
 
 // pods are those that count as replicas: whoever is leaving does not.
 func (f *fleet) pods() int { return len(f.starting) + f.idle + len(f.busy) }
@@ -25,9 +27,7 @@ func (f *fleet) scale(n int) (started []*pod) {
 	for f.pods() > n {
 		switch {
 		case len(f.starting) > 0:
-			last := len(f.starting) - 1
-			f.starting[last].gone = true
-			f.starting = f.starting[:last]
+			f.starting = f.starting[:len(f.starting)-1]
 		case f.idle > 0:
 			f.idle--
 		default:
@@ -40,17 +40,11 @@ func (f *fleet) scale(n int) (started []*pod) {
 	return started
 }
 
-// ready makes a pod that was starting idle.
+// ready makes a pod that was starting idle, unless it is not wanted any more.
 func (f *fleet) ready(p *pod) {
-	if p.gone {
-		return
-	}
-	for i, q := range f.starting {
-		if q == p {
-			f.starting = append(f.starting[:i], f.starting[i+1:]...)
-			f.idle++
-			return
-		}
+	if i := slices.Index(f.starting, p); i >= 0 {
+		f.starting = slices.Delete(f.starting, i, i+1)
+		f.idle++
 	}
 }
 
@@ -66,11 +60,7 @@ func (f *fleet) release(t *talk) {
 		f.leaving--
 		return
 	}
-	for i, u := range f.busy {
-		if u == t {
-			f.busy = append(f.busy[:i], f.busy[i+1:]...)
-			f.idle++
-			return
-		}
-	}
+	i := slices.Index(f.busy, t)
+	f.busy = slices.Delete(f.busy, i, i+1)
+	f.idle++
 }

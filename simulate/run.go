@@ -175,8 +175,9 @@ func (w *world) serve() {
 	}
 	for _, d := range w.state.Order(room) {
 		t := w.waiting[d.Call]
-		switch {
-		case !t.Class.Direct():
+		// The order lifts what is kept for inbound; only whom nothing stops has missed.
+		switch v, _ := w.state.Verdict(t.ID); {
+		case !t.Class.Direct() || v.Reason != admission.TickLimit:
 		case t.missed == nil:
 			t.missed = new(w.now)
 			w.at(w.now+BotWait, func() {}) // to be served, or to miss for the last time
@@ -230,8 +231,8 @@ func (w *world) look() {
 func (w *world) demand() (*int, error) {
 	inFlight, waiting := w.state.Count()
 	direct, campaign := 0, 0
-	// Admission's order lifts the platform's cap; no number of bots would.
-	if room := min(w.s.Platform.Cap-inFlight, mostReady); room > 0 {
+	// Admission's order lifts the platform's cap and reserves; no number of bots would.
+	if room := min(w.s.Platform.Cap-inFlight-w.state.Report().Platform.Owed, mostReady); room > 0 {
 		for _, byClass := range w.state.Ready(room) {
 			for class, n := range byClass {
 				if class.Direct() {

@@ -122,7 +122,7 @@ func TestWhatTheyShow(t *testing.T) {
 
 // One call after another, with the arithmetic done by hand.
 func TestByHand(t *testing.T) {
-	const head = `"for_s": 600, "scale": {"floor": 1, "ceiling": 2}, "platform": {"cap": 9}, "orgs": [{"id": "a"}], "policies": ["headroom"], "arrivals": [`
+	const head = `"for_s": 600, "scale": {"floor": 1, "ceiling": 2}, "platform": {"cap": 9}, "orgs": [{"id": "a"}, {"id": "kept", "floor": 6, "reserve": 6}], "providers": {"stt:x": 1}, "policies": ["headroom"], "arrivals": [`
 	one := func(class, more string) string { return `{"org": "a", "class": "` + class + `", ` + more + `}` }
 	tests := map[string]struct {
 		arrivals string
@@ -131,31 +131,43 @@ func TestByHand(t *testing.T) {
 	}{
 		"one call": { // 600 s less 60 of one bot; at 15 s 2 are wanted (1/0.7), and the second is idle from 50 to 45+180 s
 			one("api", `"count": 1, "talk_s": 60`),
-			Result{PeakDemand: 1, PeakBots: 2, Used: 1, Idle: 12, Done: 1}, OrgResult{Done: 1},
+			Result{PeakDemand: 1, PeakBots: 2, Used: 1, Idle: 12, Done: 1},
+			OrgResult{Done: 1},
 		},
 		"the second waits for a bot": { // ready at 15+35 s
 			one("api", `"count": 2, "talk_s": 120`),
-			Result{PeakDemand: 2, PeakBots: 2, Used: 2, Done: 2}, OrgResult{Done: 2, P95: 50, Longest: 50},
+			Result{PeakDemand: 2, PeakBots: 2, Used: 2, Done: 2},
+			OrgResult{Done: 2, P95: 50, Longest: 50},
 		},
 		"nobody keeps a caller waiting": {
 			one("inbound", `"count": 2, "talk_s": 60`),
-			Result{PeakDemand: 1, PeakBots: 2, Used: 1, Done: 1, Refused: map[string]int{"no_idle_bot": 1}}, OrgResult{Done: 1, Refused: 1},
+			Result{PeakDemand: 1, PeakBots: 2, Used: 1, Done: 1, Refused: map[string]int{"no_idle_bot": 1}},
+			OrgResult{Done: 1, Refused: 1},
 		},
 		"a direct call waits 90 s and not longer": { // two bots until 300 s, a third call at 60 s
 			one("api", `"count": 2, "talk_s": 300`) + "," + one("api", `"count": 1, "at_s": 60, "talk_s": 60`),
-			Result{PeakDemand: 3, PeakBots: 2, Used: 2, Done: 2, Refused: map[string]int{"bot_unavailable": 1}}, OrgResult{Done: 2, Refused: 1, P95: 50, Longest: 50},
+			Result{PeakDemand: 3, PeakBots: 2, Used: 2, Done: 2, Refused: map[string]int{"bot_unavailable": 1}},
+			OrgResult{Done: 2, Refused: 1, P95: 50, Longest: 50},
+		},
+		"nor has what waits for a provider": {
+			one("api", `"count": 2, "talk_s": 120, "needs": [["stt:x"]]`),
+			Result{PeakDemand: 1, PeakBots: 2, Used: 1, Done: 2},
+			OrgResult{Done: 2, P95: 120, Longest: 120},
 		},
 		"a campaign's call waits longer": {
 			one("api", `"count": 2, "talk_s": 300`) + "," + one("campaign", `"count": 1, "at_s": 60, "talk_s": 60`),
-			Result{PeakDemand: 3, PeakBots: 2, Used: 2, Done: 3}, OrgResult{Done: 3, P50: 50, P95: 240, Longest: 240},
+			Result{PeakDemand: 3, PeakBots: 2, Used: 2, Done: 3},
+			OrgResult{Done: 3, P50: 50, P95: 240, Longest: 240},
 		},
 		"bursts": { // the second meets one bot again, and a look in the same moment: 0 40 50, 0 35 40
 			one("campaign", `"count": 6, "burst": 3, "every_s": 300, "talk_s": 40`),
-			Result{PeakDemand: 3, PeakBots: 2, Used: 2, Done: 6}, OrgResult{Done: 6, P50: 35, P95: 50, Longest: 50},
+			Result{PeakDemand: 3, PeakBots: 2, Used: 2, Done: 6},
+			OrgResult{Done: 6, P50: 35, P95: 50, Longest: 50},
 		},
 		"the end comes first": {
 			one("campaign", `"at_s": 580, "count": 2, "talk_s": 60`),
-			Result{PeakDemand: 2, PeakBots: 2, Used: 1, InFlight: 1, Waiting: 1}, OrgResult{P95: 20, Longest: 20},
+			Result{PeakDemand: 2, PeakBots: 2, Used: 1, InFlight: 1, Waiting: 1},
+			OrgResult{P95: 20, Longest: 20},
 		},
 	}
 	for name, tt := range tests {
@@ -177,8 +189,8 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// Whatever the settings: every call is counted once, no more bots talk than there
-// were, and nothing stands still for ever.
+// Whatever the settings: every call is counted once, no more talk than the platform
+// lets, and nothing stands still for ever.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := func(name string, least int) *int {
@@ -225,11 +237,26 @@ func TestInvariants(t *testing.T) {
 			if placed != got.Placed {
 				t.Errorf("%s: the orgs placed %d calls of %d", got.Policy, placed, got.Placed)
 			}
-			if most := max(s.Bots.Start, s.Scale.Ceiling); got.Used > min(s.Platform.Cap, most+s.Platform.Cap) || got.PeakBots > most {
+			if most := max(s.Bots.Start, s.Scale.Ceiling); got.Used > s.Platform.Cap || got.PeakBots > most {
 				t.Errorf("%s: %+v with cap %d and at most %d bots", got.Policy, got, s.Platform.Cap, most)
 			}
 		}
 	})
+}
+
+// A call that is stopped by what is kept for inbound has not missed a bot, though
+// none is idle; and it is no demand. The call that runs longest ends at 400 s.
+func TestKeptLines(t *testing.T) {
+	got := run(t, []byte(`{"for_s": 600, "scale": {"floor": 2, "ceiling": 5, "per_bot": 1}, "platform": {"cap": 3}, "policies": ["headroom"],
+		"orgs": [{"id": "a"}, {"id": "kept", "floor": 1, "reserve": 1}],
+		"arrivals": [{"org": "a", "class": "api", "count": 2, "talk_s": 400}, {"org": "a", "class": "api", "count": 1, "at_s": 60, "talk_s": 60}]}`)).Results[0]
+	want := Result{
+		Policy: demand.Headroom, PeakDemand: 2, PeakBots: 2, Used: 2, Idle: got.Idle, Placed: 3, Done: 3, Refused: map[string]int{},
+		Orgs: []OrgResult{{Org: "a", Placed: 3, Done: 3, P95: 340, Longest: 340}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }
 
 func TestFleet(t *testing.T) {
@@ -240,6 +267,10 @@ func TestFleet(t *testing.T) {
 	if len(started) != 2 || f.pods() != 4 {
 		t.Fatalf("%d start, %d pods", len(started), f.pods())
 	}
+	if f.scale(3); f.idle != 1 || len(f.starting) != 1 {
+		t.Fatalf("%+v, want one that starts to go first", f)
+	}
+	started = append(started[:1], f.scale(4)...)
 	f.ready(started[0])
 	f.take(b)
 	f.scale(2) // the one that starts goes, and the idle one
