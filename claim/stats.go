@@ -22,15 +22,23 @@ type Stats struct {
 
 func newStats() *Stats {
 	return &Stats{
-		claims: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_claims_total",
-			Help: "Claims by how they ended: assigned, a refusal code, or cancelled."}, []string{"status"}),
-		asks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_claim_asks_total",
-			Help: "Asks by what was answered."}, []string{"answer"}),
-		attempts: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dibs_claim_attempts",
-			Help: "Asks a claim.", Buckets: []float64{1, 2, 3, 4, 5, 10}}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dibs_claim_duration_seconds",
+		claims: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dibs_claims_total",
+			Help: "Claims by how they ended: assigned, a refusal code, or cancelled.",
+		}, []string{"status"}),
+		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dibs_claim_asks_total",
+			Help: "Asks by what was answered.",
+		}, []string{"answer"}),
+		attempts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "dibs_claim_attempts",
+			Help: "Asks a claim.", Buckets: []float64{1, 2, 3, 4, 5, 10},
+		}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "dibs_claim_duration_seconds",
 			Help:    "From the first ask to the end of the claim.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20}}, []string{"status"}),
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
+		}, []string{"status"}),
 		plain: map[string]int64{},
 	}
 }

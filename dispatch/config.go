@@ -87,8 +87,13 @@ func (c Config) validate() error {
 		name    string
 		missing bool
 	}{
-		{"NC", c.NC == nil}, {"Leader", c.Leader == nil}, {"Line", c.Line == nil}, {"Records", c.Records == nil},
-		{"Roster", c.Roster == nil}, {"Asker", c.Asker == nil}, {"Carrier", c.Carrier == nil},
+		{"NC", c.NC == nil},
+		{"Leader", c.Leader == nil},
+		{"Line", c.Line == nil},
+		{"Records", c.Records == nil},
+		{"Roster", c.Roster == nil},
+		{"Asker", c.Asker == nil},
+		{"Carrier", c.Carrier == nil},
 	} {
 		if f.missing {
 			return fmt.Errorf("dispatch: %s: missing", f.name)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +21,6 @@ type Dispatcher struct {
 	pace  *pacer
 
 	current atomic.Pointer[office] // while in office, for Stats
-	missing sync.Once
 }
 
 // New checks the configuration; Run starts it.

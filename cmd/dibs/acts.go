@@ -24,6 +24,8 @@ func (d *demo) play(ctx context.Context) error {
 		{fmt.Sprintf("a burst of %d on %s, now or not at all: who gets none is told why, at once", d.Burst, count(d.Bots, "bot")), d.burstNow},
 		{fmt.Sprintf("a burst of %d on %s: the rest waits on the line and is dialled as seats free", d.Burst, count(d.Bots, "bot")), d.burstWaits},
 		{"the backend is killed (kill -9) in the middle of a burst, and comes back", d.backendKilled},
+		{fmt.Sprintf("they call us: %s on %s, and one more, who is called back", count(d.Bots, "caller"), count(d.Bots, "bot")), d.theyCall},
+		{"a bot is killed (kill -9) in the middle of a call", d.botKilled},
 	}
 	for i, act := range acts {
 		fmt.Printf("\n[%d/%d] %s\n", i+1, len(acts), act.title)

@@ -66,16 +66,6 @@ func (c *child) stop(patience time.Duration) {
 	}
 }
 
-// alive reports whether the child runs.
-func (c *child) alive() bool {
-	select {
-	case <-c.done:
-		return false
-	default:
-		return true
-	}
-}
-
 // freePort is a port of loopback that nobody has just now: want when it is free.
 func freePort(want int) (int, error) {
 	for _, p := range []int{want, 0} {

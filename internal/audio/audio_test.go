@@ -18,10 +18,21 @@ func TestMuLawVectors(t *testing.T) {
 		ulaw byte
 		back int16
 	}{
-		{0, 0xff, 0}, {3, 0xff, 0}, {4, 0xfe, 8}, {-3, 0x7f, 0}, {-4, 0x7e, -8},
-		{123, 0xf0, 120}, {124, 0xef, 132}, // the edge of the first segment
-		{1000, 0xce, 988}, {-1000, 0x4e, -988}, {8031, 0xa0, 7932}, {-8031, 0x20, -7932},
-		{32635, 0x80, 32124}, {32767, 0x80, 32124}, {-32635, 0x00, -32124}, {-32768, 0x00, -32124},
+		{0, 0xff, 0},
+		{3, 0xff, 0},
+		{4, 0xfe, 8},
+		{-3, 0x7f, 0},
+		{-4, 0x7e, -8},
+		{123, 0xf0, 120},
+		{124, 0xef, 132}, // the edge of the first segment
+		{1000, 0xce, 988},
+		{-1000, 0x4e, -988},
+		{8031, 0xa0, 7932},
+		{-8031, 0x20, -7932},
+		{32635, 0x80, 32124},
+		{32767, 0x80, 32124},
+		{-32635, 0x00, -32124},
+		{-32768, 0x00, -32124},
 	} {
 		if got := EncodeMuLaw([]int16{tc.pcm})[0]; got != tc.ulaw {
 			t.Errorf("EncodeMuLaw(%d) = %#02x, want %#02x", tc.pcm, got, tc.ulaw)

@@ -69,8 +69,8 @@ func (c Config) options() (*server.Options, error) {
 		return nil, errors.New("natsd: StoreDir: missing")
 	}
 	host := cmp.Or(c.Host, "127.0.0.1")
-	if err := checkAddress(host, c.Port, c.Username, c.Password); err != nil {
-		return nil, fmt.Errorf("natsd: %w", err)
+	if err := checkAddress("natsd: ", host, c.Port, c.Username, c.Password); err != nil {
+		return nil, err
 	}
 	if c.MaxMemory < 0 || c.MaxStore < 0 {
 		return nil, fmt.Errorf("natsd: MaxMemory, MaxStore: %d, %d, want 0 or more", c.MaxMemory, c.MaxStore)
@@ -96,30 +96,31 @@ func (c Config) options() (*server.Options, error) {
 		if c.Port == 0 {
 			return nil, errors.New("natsd: Port: 0, a server of a cluster has to listen")
 		}
-		if err := c.Cluster.apply(o); err != nil {
-			return nil, fmt.Errorf("natsd: Cluster.%w", err)
+		if err := c.Cluster.apply(o, "natsd: Cluster."); err != nil {
+			return nil, err
 		}
 	}
 	return o, nil
 }
 
-func (c Cluster) apply(o *server.Options) error {
+// apply sets the options; where is put before the field that is wrong.
+func (c Cluster) apply(o *server.Options, where string) error {
 	host := cmp.Or(c.Host, "127.0.0.1")
 	if c.Name == "" {
-		return errors.New("Name: missing")
+		return errors.New(where + "Name: missing")
 	}
 	if c.Port <= 0 {
-		return fmt.Errorf("Port: %d, want 1 to 65535", c.Port)
+		return fmt.Errorf("%sPort: %d, want 1 to 65535", where, c.Port)
 	}
-	if err := checkAddress(host, c.Port, c.Username, c.Password); err != nil {
+	if err := checkAddress(where, host, c.Port, c.Username, c.Password); err != nil {
 		return err
 	}
 	if len(c.Routes) == 0 {
-		return errors.New("Routes: missing")
+		return errors.New(where + "Routes: missing")
 	}
 	for _, r := range c.Routes {
 		if _, _, err := net.SplitHostPort(r); err != nil {
-			return fmt.Errorf("Routes: %q, want host:port", r)
+			return fmt.Errorf("%sRoutes: %q, want host:port", where, r)
 		}
 		u := &url.URL{Scheme: "nats", Host: r}
 		if c.Password != "" {
@@ -133,15 +134,15 @@ func (c Cluster) apply(o *server.Options) error {
 
 // checkAddress reports the first field that makes no address, or one that is
 // open to everybody.
-func checkAddress(host string, port int, user, password string) error {
+func checkAddress(where, host string, port int, user, password string) error {
 	if port < RandomPort || port > 65535 {
-		return fmt.Errorf("Port: %d, want -1 (any) to 65535", port)
+		return fmt.Errorf("%sPort: %d, want -1 (any) to 65535", where, port)
 	}
 	if (user == "") != (password == "") {
-		return errors.New("Username, Password: one of them without the other")
+		return errors.New(where + "Username, Password: one of them without the other")
 	}
 	if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) && password == "" && port != 0 {
-		return fmt.Errorf("Password: missing, %s can be reached from elsewhere", net.JoinHostPort(host, strconv.Itoa(port)))
+		return fmt.Errorf("%sPassword: missing, %s can be reached from elsewhere", where, net.JoinHostPort(host, strconv.Itoa(port)))
 	}
 	return nil
 }
