@@ -254,7 +254,7 @@ func unreadable(err error) *wire.Reply {
 	return r
 }
 
-// decide asks the questions in DESIGN section 4's order and takes the seat, in
+// decide asks the questions in the package comment's order and takes the seat, in
 // one step. It returns the claim's conversation, fresh or not, or a refusal.
 func (a *Answerer) decide(req *wire.ClaimRequest, to string, prefer int) (t *talk, fresh bool, refusal *wire.Reply) {
 	a.deciding.Lock()

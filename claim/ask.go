@@ -14,7 +14,7 @@ import (
 	"dibs/wire"
 )
 
-// The asker's numbers (DESIGN section 4 and the card).
+// The asker's numbers; docs/PROTOCOL.md has them for both sides.
 const (
 	Pause         = 150 * time.Millisecond // before asking again after busy
 	AcceptIn      = 150 * time.Millisecond // silence for so long is given up

@@ -21,7 +21,7 @@ import (
 )
 
 // Step is a point of a dispatch at which a crash must leave the call in order
-// (admission-leases-calls.md §5.2). Config.At is told of each.
+// (package call has the table). Config.At is told of each.
 type Step int
 
 // The steps.

@@ -12,7 +12,7 @@ import (
 	"dibs/wire"
 )
 
-// How often a member beats (DESIGN section 6), and how soon after a change.
+// How often a member beats, and how soon after a change.
 const (
 	BeatEvery = 5 * time.Second
 	beatGap   = 100 * time.Millisecond // a storm of changes is told ten times a second, not once each

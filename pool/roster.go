@@ -15,7 +15,7 @@ import (
 	"dibs/wire"
 )
 
-// What a silence means (DESIGN section 6).
+// What a silence means.
 const (
 	NotAsked    = 12 * time.Second // not asked directly any more
 	NotCapacity = 30 * time.Second // not counted any more

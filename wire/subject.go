@@ -15,7 +15,7 @@ const Version = 1
 const Prefix = "dibs.v1."
 
 // IdleGroup is the queue group of idle seats. Only seats that can take a call
-// now are members (DESIGN section 3).
+// now are members.
 const IdleGroup = "idle"
 
 // MaxToken is the longest token in bytes; a subject stays far below the
