@@ -196,7 +196,8 @@ func TestInvariants(t *testing.T) {
 		limit := func(name string, least int) *int {
 			return rapid.Ptr(rapid.IntRange(least, 5), true).Draw(t, name)
 		}
-		s := &Scenario{For: 4000, Platform: admission.Platform{Cap: rapid.IntRange(1, 12).Draw(t, "cap")}}
+		// Time enough for 72 calls of half a minute, one after another from 630 s on.
+		s := &Scenario{For: 3000, Platform: admission.Platform{Cap: rapid.IntRange(1, 12).Draw(t, "cap")}}
 		s.Scale.Floor = rapid.IntRange(1, 4).Draw(t, "floor")
 		s.Scale.Ceiling = rapid.IntRange(s.Scale.Floor, 12).Draw(t, "ceiling")
 		s.Bots.Start = rapid.IntRange(1, 15).Draw(t, "start")
@@ -215,7 +216,7 @@ func TestInvariants(t *testing.T) {
 				Org: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "org"), Class: rapid.SampledFrom(call.Classes()).Draw(t, "class"),
 				Campaign: rapid.SampledFrom([]string{"", "k"}).Draw(t, "campaign"), At: rapid.IntRange(0, 300).Draw(t, "at"),
 				Count: rapid.IntRange(1, 12).Draw(t, "count"), Burst: rapid.IntRange(0, 4).Draw(t, "burst"),
-				Every: rapid.IntRange(0, 30).Draw(t, "every"), Talk: rapid.IntRange(1, 30).Draw(t, "talk"), Spread: rapid.IntRange(0, 30).Draw(t, "spread"),
+				Every: rapid.IntRange(0, 30).Draw(t, "every"), Talk: rapid.IntRange(1, 15).Draw(t, "talk"), Spread: rapid.IntRange(0, 15).Draw(t, "spread"),
 			})
 		}
 		r, err := Run(s)
