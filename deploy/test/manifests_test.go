@@ -148,6 +148,7 @@ func (c *checker) scaled(name string, o scaledObject, d deployment, auths []auth
 	s, region := o.Spec, d.Labels["dibs.dev/region"]
 	c.must(name+": target", s.ScaleTargetRef, autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: d.Name, APIVersion: "apps/v1"})
 	c.must(name+": namespace", o.Namespace, d.Namespace)
+	c.must(name+": region", o.Labels["dibs.dev/region"], region)
 	c.must(name+": replicas", [2]int{s.MinReplicaCount, s.MaxReplicaCount}, [2]int{3, 50})
 	c.must(name+": idleReplicaCount", s.IdleReplicas, (*int)(nil))
 	c.must(name+": fallback", s.Fallback, fallback{3, 10, "currentReplicasIfHigher"})
@@ -234,6 +235,7 @@ func TestManifestsCatches(t *testing.T) {
 		"a field twice":                {"scaledobject.yaml", "  minReplicaCount: 3", "  minReplicaCount: 3\n  minReplicaCount: 4", `key "minReplicaCount" already set`},
 		"metadata that is not there":   {"scaledobject.yaml", "  namespace: dibs", "  namespace: dibs\n  label: {}", `unknown field "label"`},
 		"deleting scales":              {"scaledobject.yaml", "restoreToOriginalReplicaCount: false", "restoreToOriginalReplicaCount: true", "restoreToOriginalReplicaCount"},
+		"no label of the region":       {"scaledobject.yaml", "labels: {dibs.dev/region: eu-west}", "labels: {}", "region: , want eu-west"},
 		"another deployment":           {"scaledobject.yaml", "kind: Deployment, name: dibs-bots-eu-west", "kind: Deployment, name: dibs-bots", "target: "},
 		"two that differ":              {"scaledobject-metrics-api.yaml", "pollingInterval: 5", "pollingInterval: 6", "differ in more than their triggers"},
 		"another region's value":       {"scaledobject-metrics-api.yaml", "/eu-west/value", "/us-east/value", "is not this region's"},
