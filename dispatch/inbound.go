@@ -121,17 +121,30 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 		r.Log.Warn().Err(err).Str("call", id).Str("number", call.MaskNumber(q.To)).Msg("a call to a number that is not ours: refused")
 		return carrier.Instruction{Busy: true}
 	}
-	if rec, _, err := r.Desk.Records.Get(ctx, id); err == nil {
-		return r.again(ctx, rec, n, q)
+	// Whether the call is known already is asked beside the claim: nearly always it is
+	// not, and the caller waits for each round trip.
+	known := make(chan call.Record, 1)
+	taking, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer close(known)
+		if rec, _, err := r.Desk.Records.Get(ctx, id); err == nil {
+			known <- rec
+			stop()
+		}
+	}()
+	t := r.take(taking, r.order(id, n, q), n, q)
+	if old, ok := <-known; ok {
+		r.release(t.rec, "answered before")
+		return r.again(ctx, old, n, q)
 	}
-	rec, do := r.take(ctx, r.order(id, n, q), n, q)
 	err = retry(ctx, func() error {
-		_, err := r.Desk.Records.Create(ctx, rec)
+		_, err := r.Desk.Records.Create(ctx, t.rec)
 		return err
 	}, cdr.ErrExists, cdr.ErrTooLarge)
 	switch {
 	case errors.Is(err, cdr.ErrExists): // another replica was asked, too, and was quicker
-		r.release(rec, "answered elsewhere")
+		r.release(t.rec, "answered elsewhere")
 		other, _, err := r.Desk.Records.Get(ctx, id)
 		if err != nil {
 			return carrier.Instruction{Busy: true}
@@ -139,11 +152,16 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 		return r.again(ctx, other, n, q)
 	case err != nil:
 		r.Log.Error().Err(err).Str("call", id).Msg("a call that came in could not be recorded: refused")
-		r.release(rec, "not recorded")
-		do = decline(n)
+		r.release(t.rec, "not recorded")
+		t.do = decline(n)
+	}
+	if r.Emit != nil {
+		for _, h := range t.told {
+			r.Emit(h)
+		}
 	}
 	go r.handOver(id) // whoever takes office meanwhile finds the record by itself
-	return do
+	return t.do
 }
 
 // order is the order that a call to one of our numbers makes.
@@ -159,20 +177,27 @@ func (r *Reception) order(id string, n api.Number, q carrier.Question) call.Orde
 	return o
 }
 
+// taken is a call in the making: nobody else knows of it until its record is stored.
+type taken struct {
+	rec  call.Record
+	do   carrier.Instruction
+	told []Happening
+}
+
 // take admits a call and finds it a bot: its whole record, and what the carrier is
 // to do.
-func (r *Reception) take(ctx context.Context, o call.Order, n api.Number, q carrier.Question) (call.Record, carrier.Instruction) {
-	rec := call.New(o, o.QueuedAt)
+func (r *Reception) take(ctx context.Context, o call.Order, n api.Number, q carrier.Question) taken {
+	t := taken{rec: call.New(o, o.QueuedAt), do: decline(n)}
 	var providers map[string]string
 	if r.Admit != nil {
 		var refused string
 		if providers, refused = r.Admit(ctx, o); refused != "" {
-			rec = r.step(rec, events.CallRejected, call.Event{Kind: call.EvRejected, CarrierID: q.ID, Reason: refused}, nil)
-			return rec, decline(n)
+			t.step(events.CallRejected, call.Event{Kind: call.EvRejected, CarrierID: q.ID, Reason: refused}, nil)
+			return t
 		}
 	}
-	rec = r.step(rec, events.CallAdmitted, call.Event{Kind: call.EvAdmitted, CarrierID: q.ID, Providers: providers}, nil)
-	req := claimRequest(rec, o.QueuedAt)
+	t.step(events.CallAdmitted, call.Event{Kind: call.EvAdmitted, CarrierID: q.ID, Providers: providers}, nil)
+	req := claimRequest(t.rec, o.QueuedAt)
 	req.ReadyMS = wire.ToMillis(InboundIn - time.Second)
 	claiming, cancel := context.WithTimeout(ctx, InboundIn-500*time.Millisecond) // the rest is for the record
 	defer cancel()
@@ -182,29 +207,29 @@ func (r *Reception) take(ctx context.Context, o call.Order, n api.Number, q carr
 		if refused, ok := errors.AsType[*claim.Refused](err); ok {
 			code, detail = refused.Code, map[string]any{"code": refused.Code, "counts": refused.Counts, "attempts": refused.Attempts, "detail": refused.Detail}
 		}
-		r.emit(callClaimRefused, rec, detail)
-		return r.step(rec, events.CallEnded, call.Event{Kind: call.EvNoBot, Reason: code}, nil), decline(n)
+		t.tell(callClaimRefused, detail)
+		t.step(events.CallEnded, call.Event{Kind: call.EvNoBot, Reason: code}, nil)
+		return t
 	}
-	rec = r.step(rec, events.CallClaimed, call.Event{Kind: call.EvBot, Bot: got.BotID}, map[string]any{
+	t.step(events.CallClaimed, call.Event{Kind: call.EvBot, Bot: got.BotID}, map[string]any{
 		"bot": got.BotID, "seat": got.Seat, "attempts": got.Attempts, "warmup": got.Warmup, "took_ms": got.Took.Milliseconds(),
 	})
-	return rec, lead(rec, got.Media, r.PublicURL, r.Carrier.Name())
+	t.do = lead(t.rec, got.Media, r.PublicURL, r.Carrier.Name())
+	return t
 }
 
-// step applies one event to a record that only this process knows, and tells of it.
-func (r *Reception) step(rec call.Record, typ string, ev call.Event, detail map[string]any) call.Record {
-	next, _ := call.Apply(rec, ev, time.Now()) // what it asks for is owed, and done by the office
-	if next.State.Terminal() {
-		detail = map[string]any{"outcome": string(next.Outcome()), "reason": next.Reason, "state": string(next.State)}
+// step applies one event. What it asks for is owed in the record, and done by the office.
+func (t *taken) step(typ string, ev call.Event, detail map[string]any) {
+	t.rec, _ = call.Apply(t.rec, ev, time.Now())
+	if t.rec.State.Terminal() {
+		detail = map[string]any{"outcome": string(t.rec.Outcome()), "reason": t.rec.Reason, "state": string(t.rec.State)}
 	}
-	r.emit(typ, next, detail)
-	return next
+	t.tell(typ, detail)
 }
 
-func (r *Reception) emit(typ string, rec call.Record, detail map[string]any) {
-	if r.Emit != nil {
-		r.Emit(Happening{Type: typ, Order: rec.Order, At: time.Now().Truncate(time.Millisecond), Record: &rec, Detail: detail})
-	}
+func (t *taken) tell(typ string, detail map[string]any) {
+	rec := t.rec
+	t.told = append(t.told, Happening{Type: typ, Order: rec.Order, At: time.Now().Truncate(time.Millisecond), Record: &rec, Detail: detail})
 }
 
 // decline is what a caller gets whom we cannot take.
