@@ -47,10 +47,7 @@ func (c *caller) store(ctx context.Context, next call.Record) bool {
 		c.talking.Store(next.State == call.Live)
 		return true
 	case errors.Is(err, cdr.ErrExists):
-		// The call has left the line before, and its message was put, or delivered,
-		// once more: there is nothing to do but to take it off.
-		c.rec.State = call.State(call.Completed) // ours alone: only so that ack takes it
-		c.ack(ctx)
+		c.exists(ctx, err)
 	case errors.Is(err, cdr.ErrLost):
 		c.lost = err
 	case ctx.Err() == nil:
@@ -58,6 +55,27 @@ func (c *caller) store(ctx context.Context, next call.Record) bool {
 		c.lost = err
 	}
 	return false
+}
+
+// exists is for a message whose call has a record that taking office did not show.
+func (c *caller) exists(ctx context.Context, err error) {
+	var r call.Record
+	gerr := retry(ctx, func() (err error) {
+		r, _, err = c.o.d.cfg.Records.Get(ctx, c.id)
+		if _, broken := errors.AsType[*cdr.Broken](err); broken {
+			return nil // reported when office was taken; a person has to look
+		}
+		return err
+	}, cdr.ErrNotFound)
+	if gerr == nil && r.State.Known() && !r.State.Terminal() {
+		// The office before ours wrote it after we had read: begin anew, and find it.
+		c.lost = err
+		return
+	}
+	// The call has left the line before, and its message was put, or delivered, once
+	// more: there is nothing to do but to take it off.
+	c.rec.State = call.State(call.Completed) // ours alone: only so that ack takes it
+	c.ack(ctx)
 }
 
 // settle does what was decided and strikes it off.

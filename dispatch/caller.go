@@ -47,6 +47,7 @@ type caller struct {
 	looked    chan call.Evidence
 	looking   bool
 	lookAgain time.Time
+	doubtful  bool      // the carrier's answer to the dial says nothing: look at once
 	turn      time.Time // when it may be dialled, by the pace of its number; zero: not asked yet
 	following
 
@@ -121,7 +122,7 @@ func (c *caller) run(ctx context.Context) {
 	for c.rec.InFlight() {
 		c.act(ctx)
 		var wait <-chan time.Time
-		if d, ok := call.Deadline(c.rec, c.now()); ok {
+		if d, ok := c.deadline(); ok {
 			at := d.At
 			if d.Do == call.DoLookUp && c.lookAgain.After(at) {
 				at = c.lookAgain
@@ -176,6 +177,15 @@ func (c *caller) run(ctx context.Context) {
 		}
 	}
 	c.ack(ctx)
+}
+
+// deadline is the next thing to do if nothing happens.
+func (c *caller) deadline() (call.Due, bool) {
+	d, ok := call.Deadline(c.rec, c.now())
+	if c.doubtful && c.rec.State == call.Dialing && (!ok || d.At.After(c.lookAgain)) {
+		return call.Due{At: c.lookAgain, Do: call.DoLookUp}, true
+	}
+	return d, ok
 }
 
 // open is the first thing: an admission, the event it was begun for, or, for a
@@ -278,19 +288,29 @@ func (c *caller) lastWords() {
 	}
 }
 
-// ack takes the call's message off the line, when it is here. One that is on its
-// way back is taken off when it comes.
+// ack takes the call's message off the line, wherever it is.
 func (c *caller) ack(ctx context.Context) {
-	if c.item == nil || c.rec.State == call.Queued || c.rec.State == call.Scheduled {
+	if c.rec.State == call.Queued || c.rec.State == call.Scheduled {
 		return
 	}
-	err := retry(ctx, func() error { return c.item.Ack(ctx) }, queue.ErrLost)
+	var err error
+	switch {
+	case c.item != nil:
+		err = retry(ctx, func() error { return c.item.Ack(ctx) }, queue.ErrLost)
+	case c.seq != 0: // given back with a delay, and not here again yet
+		err = retry(ctx, func() error {
+			_, err := c.o.d.cfg.Line.CancelSeq(ctx, c.seq)
+			return err
+		})
+	default:
+		return
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			c.o.d.cfg.Log.Warn().Err(err).Str("call", c.id).Msg("message not taken off the line; the next term does it")
 		}
 		return
 	}
-	c.item = nil
+	c.item, c.seq = nil, 0
 	c.o.d.cfg.At(StepAcked, c.id)
 }

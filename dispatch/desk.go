@@ -138,9 +138,10 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 	}
 	if w := o.known[id]; w != nil && ask.question == askCancel {
 		o.begin(ctx, w, &ev, done, nil)
-		c := o.inFlight[id]
-		o.callers.Go(func() { o.reply(ctx, ask, c, done) })
-		return
+		if c := o.inFlight[id]; c != nil {
+			o.callers.Go(func() { o.reply(ctx, ask, c, done) })
+			return
+		}
 	}
 	o.found.noteEarly(id, ev, o.d.clock.now())
 	o.absent(ctx, ask, id)

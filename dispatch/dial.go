@@ -154,6 +154,7 @@ func (c *caller) gotCarrier(ctx context.Context, got dialled) bool {
 	case carrier.Refused:
 		ev.Kind, ev.Reason = call.EvRefused, "carrier_refused"
 	default:
+		c.doubtful = true
 		return true // it may ring: the intent stands, look-up and status events decide
 	}
 	if !c.apply(ctx, ev) {

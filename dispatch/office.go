@@ -37,7 +37,8 @@ type office struct {
 	later    moments            // looked at again at a moment
 	urgent   []urgent           // goes whether or not a bot seems idle
 	people   call.People
-	ids      *ids // the carrier's ids and whose they are; any goroutine
+	blocked  map[call.Person][]*waiter // who waits for another call of their person to end
+	ids      *ids                      // the carrier's ids and whose they are; any goroutine
 	found    foundlings
 	empty    bool // nothing was on the line when the office was taken: no batch will say so
 	read     bool // the line was read to its end once
@@ -86,7 +87,7 @@ func newOffice(d *Dispatcher, term uint64) *office {
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
 		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
 		adopts: make(chan adoption), promises: make(chan promise), found: newFoundlings(),
-		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, regions: map[string]bool{}, room: newRoom(),
+		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, blocked: map[call.Person][]*waiter{}, regions: map[string]bool{}, room: newRoom(),
 		verdicts: verdicts{groups: map[string]*history{}, changes: map[string]int64{}},
 	}
 	o.adm = admission.New(admission.Platform{Cap: d.cfg.Cap}, o.room)
@@ -360,9 +361,8 @@ func (o *office) left(ctx context.Context, c *caller) {
 		return
 	}
 	c.clearLetters()
-	if c.rev != 0 {
-		o.people.Note(c.rec)
-	}
+	o.people.Note(c.rec)
+	o.unblock(c.rec.Order.Person())
 	if c.rev == 0 || c.rec.State.Terminal() { // without a record it had left the line before
 		if c.item != nil {
 			o.callers.Go(func() { c.ack(ctx) })
@@ -374,7 +374,11 @@ func (o *office) left(ctx context.Context, c *caller) {
 		class: c.rec.Order.Class, campaign: c.rec.Order.Campaign, patient: c.rec.Order.CallbackOf != "", needs: needsOf(c.rec.Order), until: c.rec.Order.NotAfter, seq: c.seq, item: c.item, rec: &tried{c.rec, c.rev},
 	}
 	o.known[c.id] = w
-	o.place(w)
+	if a := c.rec.Last(); a != nil && a.Why == call.WhyTakenBack { // the carrier is not there just now
+		o.later.push(o.d.clock.now().Add(call.Pace), w)
+	} else {
+		o.place(w)
+	}
 	if w.item != nil { // the re-queue: it survives whatever dies now
 		item := w.item
 		w.item = nil
@@ -385,6 +389,16 @@ func (o *office) left(ctx context.Context, c *caller) {
 			}
 		})
 	}
+}
+
+// unblock looks again at whoever waited for a call of the person to end.
+func (o *office) unblock(who call.Person) {
+	for _, w := range o.blocked[who] {
+		if o.known[w.key.Call] == w {
+			o.place(w)
+		}
+	}
+	delete(o.blocked, who)
 }
 
 // requeueDelay is when the line hands a call over again: at its moment, or within

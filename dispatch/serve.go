@@ -135,6 +135,9 @@ func (o *office) begin(ctx context.Context, w *waiter, ev *call.Event, re chan<-
 			o.adm.End(id)
 			if at.IsZero() { // till the other call ends; this is the net
 				at = now.Add(5 * time.Second)
+				if who := c.rec.Order.Person(); !slices.Contains(o.blocked[who], w) {
+					o.blocked[who] = append(o.blocked[who], w)
+				}
 			}
 			o.later.push(at, w)
 			o.d.cfg.Emit(Happening{Type: events.CallVerdict, Order: c.rec.Order, At: now, Detail: map[string]any{"reason": string(verdict), "next_at": at}})

@@ -78,3 +78,17 @@ func (n *node) step(s dispatch.Step, id string) {
 		f(s, id)
 	}
 }
+
+// inOffice reports whether exactly one of the nodes says that it leads.
+func (w *world) inOffice() bool {
+	n := 0
+	for _, node := range w.nodes {
+		if _, _, ok := node.lead.Leading(); ok {
+			n++
+		}
+	}
+	if n > 1 {
+		w.t.Errorf("%d in office at once", n)
+	}
+	return n == 1
+}

@@ -212,7 +212,7 @@ func (w *world) until(what string, ok func() bool) {
 func (w *world) within(d time.Duration, what string, ok func() bool) time.Duration {
 	w.t.Helper()
 	begun := time.Now()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(max(10*time.Millisecond, d/1000))
 	defer tick.Stop()
 	for !ok() {
 		if time.Since(begun) > d {
@@ -249,6 +249,11 @@ func (w *world) idleSeats(n int) func() bool {
 	return func() bool { return w.roster.Counts(time.Now(), "eu-west", "").Idle == n }
 }
 
+func (w *world) emptyLine() bool {
+	tally, err := w.line.Count(w.t.Context(), queue.Filter{})
+	return err == nil && tally.Waiting == 0
+}
+
 // wantEnd fails the test unless the call ended so, after so many dials of its person.
 func (w *world) wantEnd(id string, want call.Outcome, dials int) call.Record {
 	w.t.Helper()
@@ -267,10 +272,7 @@ func (w *world) wantEnd(id string, want call.Outcome, dials int) call.Record {
 func (w *world) nothingLeft() {
 	w.t.Helper()
 	w.within(2*time.Second, "every seat is idle", w.idleSeats(len(w.bots)))
-	w.within(10*time.Second, "the line is empty", func() bool {
-		tally, err := w.line.Count(w.t.Context(), queue.Filter{})
-		return err == nil && tally.Waiting == 0
-	})
+	w.within(10*time.Second, "the line is empty", w.emptyLine)
 	w.within(time.Second, "no record is open", func() bool {
 		l, err := w.records.Load(w.t.Context(), time.Time{}, func(call.Record, cdr.Rev) {})
 		return err == nil && l.Open == 0
