@@ -5,10 +5,10 @@ ARGS ?=
 
 # One set of flags for every build: a second set would compile the NATS server a
 # second time. (-race is such a second set, and worth it.)
-.PHONY: help build demo test race bench lint fmt vuln vectors
+.PHONY: help build demo test race bench lint fmt vuln vectors deploy-test
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 build: ## the programs, into bin/
 	@$(GO) build -o bin/ ./cmd/...
@@ -39,6 +39,9 @@ fmt: ## format and modernize the code
 
 vuln: ## known vulnerabilities; not part of lint, as it needs the database on the network
 	$(TOOL) govulncheck ./...
+
+deploy-test: ## the manifests and alerts, in a module of its own; needs promtool
+	cd deploy/test && DIBS_PROMTOOL=1 $(GO) test -count=1 .
 
 vectors: ## the protocol vectors in Go and in Node
 	$(GO) test -run Vectors ./wire

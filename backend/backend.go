@@ -130,7 +130,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("backend: %w", err)
 	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector(),
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector(), d.Collector(),
 		scale.Collector(func() []string { return regions(roster, cfg.Region) }))
 	desk := &dispatch.Desk{NC: cfg.NC, Line: line, Records: records, Events: timeline(log)}
 	reception := &dispatch.Reception{

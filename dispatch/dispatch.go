@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,7 +19,7 @@ type Dispatcher struct {
 	clock clock
 	pace  *pacer
 
-	current atomic.Pointer[office] // while in office, for Stats
+	outcomes *outcomes
 }
 
 // New checks the configuration; Run starts it.
@@ -84,8 +83,6 @@ func (d *Dispatcher) inOffice(ctx context.Context, term uint64) error {
 		return term0.Run(gctx, func(items []*queue.Item, behind uint64) { o.deliver(gctx, items, behind) })
 	})
 	g.Go(func() error { return o.run(gctx) })
-	d.current.Store(o)
-	defer d.current.Store(nil)
 	err = g.Wait()
 	o.callers.Wait()
 	if err != nil && !errors.Is(err, context.Canceled) {

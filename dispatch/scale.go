@@ -46,11 +46,17 @@ type RegionNumbers struct {
 // with as many bots as anybody wants.
 func (o *office) numbers() Numbers {
 	n := Numbers{V: wire.Version, Term: o.term, Regions: map[string]RegionNumbers{}, Reasons: map[string]int64{}}
-	o.look()
-	o.room.unlimited = true
-	ready := o.adm.Ready(mostReady)
-	o.room.unlimited = false
-	for _, r := range o.adm.Report().Regions {
+	report := o.adm.Report()
+	// Only bots are thought to be without limit: more calls than the platform has
+	// slots for will not go, and bots for them would wait in vain.
+	var ready map[string]map[call.Class]int
+	if p := report.Platform; p.Cap-p.InFlight-p.Owed > 0 {
+		o.look()
+		o.room.unlimited = true
+		ready = o.adm.Ready(min(mostReady, p.Cap-p.InFlight-p.Owed))
+		o.room.unlimited = false
+	}
+	for _, r := range report.Regions {
 		if r.Region == "" {
 			continue
 		}

@@ -44,6 +44,7 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 	switch {
 	case r.State.Terminal() && !before.State.Terminal():
 		typ = events.CallEnded
+		c.o.d.outcomes.note(r)
 		detail["outcome"] = string(r.Outcome())
 		if a := r.Last(); a != nil && !a.LiveAt.IsZero() {
 			detail["length_ms"] = r.EndedAt.Sub(a.LiveAt).Milliseconds()
