@@ -36,7 +36,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	if cfg.At == nil {
 		cfg.At = func(Step, string) {}
 	}
-	return &Dispatcher{cfg: cfg, clock: newClock(cfg.Hurry), pace: newPacer(cfg.CPS)}, nil
+	return &Dispatcher{cfg: cfg, clock: newClock(cfg.Hurry), outcomes: newOutcomes(), pace: newPacer(cfg.CPS)}, nil
 }
 
 // Run runs for the office until ctx ends, and holds it while it can. Whatever
