@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"capacity":            {"wire", "call"},
 	"cdr":                 {"wire", "call"},
 	"events":              {"wire", "call"},
-	"settings":            {"wire", "call", "api"},
+	"settings":            {"wire", "call", "api", "admission"},
 	"warmup":              {"internal/audio"},
 	"media":               {"internal/audio"},
 	"breaker":             {},

@@ -15,7 +15,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"dibs/api"
 	"dibs/call"
 	"dibs/carrier/twilio"
 	"dibs/cdr"
@@ -51,8 +50,8 @@ type Config struct {
 	Retention time.Duration  // of ended records; 0: 30 days
 	Cap       int            // most calls in flight; 0: 1000
 	CPS       float64        // dials a second of each of our numbers; 0: no limit
-	Numbers   []api.Number   // of the file at the start; see package settings
-	Admit     dispatch.Admit // of calls that come in; nil: all
+	Settings  settings.File  // of the file at the start; see package settings
+	Admit     dispatch.Admit // of calls that come in; nil: as the office says
 	Demand    demand.Config  // how demand becomes bots
 	StopIn    time.Duration  // 0: 20 s
 
@@ -96,14 +95,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
-	numbers, err := settings.Open(opening, js, settings.Config{Replicas: cfg.Replicas, Log: cfg.Log})
+	numbers, err := settings.Open(opening, js, settings.Config{Replicas: cfg.Replicas, Cap: cfg.Cap, Log: cfg.Log})
 	if err != nil {
 		return fmt.Errorf("backend: %w", err)
 	}
-	if put, err := numbers.Seed(opening, cfg.Numbers); err != nil {
-		return fmt.Errorf("backend: numbers: %w", err)
+	if put, err := numbers.Seed(opening, cfg.Settings); err != nil {
+		return fmt.Errorf("backend: %w", err)
 	} else if put > 0 {
-		cfg.Log.Info().Int("numbers", put).Msg("set from the file")
+		cfg.Log.Info().Int("settings", put).Msg("set from the file")
 	}
 	checkpoints, err := cdr.OpenCheckpoints(opening, js, cfg.Replicas)
 	if err != nil {
@@ -115,7 +114,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	emit := emitter(log, cfg.Log)
 	d, err := dispatch.New(dispatch.Config{
-		NC: cfg.NC, Leader: lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: tw,
+		NC: cfg.NC, Settings: numbers, Leader: lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: tw,
 		ID: cfg.ID, PublicURL: cfg.PublicURL, Cap: cfg.Cap, CPS: cfg.CPS, Emit: emit, Hurry: cfg.Hurry, At: cfg.At, Log: cfg.Log,
 		Sorry: func(ctx context.Context, o call.Order) (string, string) {
 			return dispatch.Sorry(ctx, numbers, o.To, o.From)
@@ -133,6 +132,9 @@ func Run(ctx context.Context, cfg Config) error {
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), asker.Stats(), roster.Collector(), d.Collector(),
 		scale.Collector(func() []string { return regions(roster, cfg.Region) }))
 	desk := &dispatch.Desk{NC: cfg.NC, Line: line, Records: records, Events: timeline(log)}
+	if cfg.Admit == nil {
+		cfg.Admit = (&dispatch.Doorman{Desk: desk, Log: cfg.Log}).Admit
+	}
 	reception := &dispatch.Reception{
 		NC: cfg.NC, Desk: desk, Asker: asker, Numbers: numbers, Carrier: tw, PublicURL: cfg.PublicURL, Admit: cfg.Admit, Emit: emit, Log: cfg.Log,
 	}

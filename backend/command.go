@@ -48,7 +48,7 @@ type Command struct {
 	Retention time.Duration `env:"DIBS_RETENTION" default:"720h" help:"How long records of ended calls are kept."`
 	Cap       int           `env:"DIBS_CAP" default:"1000" help:"Most calls in flight."`
 	CPS       float64       `env:"DIBS_CPS" default:"0" help:"Dials a second that each of our numbers may make, as the carrier's account allows; 0: as fast as it goes."`
-	Numbers   string        `env:"DIBS_NUMBERS" type:"path" help:"JSON file of our numbers, for calls that come in: {\"numbers\": [{\"number\", \"org_id\", …}]}."`
+	Settings  string        `env:"DIBS_SETTINGS" type:"path" help:"JSON file of our numbers, for calls that come in, and of limits: {\"numbers\": […], \"orgs\": […], \"campaigns\": […], \"platform\": {…}}. What has changed in it is put at the start."`
 	Policy    string        `env:"DIBS_DEMAND_POLICY" default:"headroom" enum:"headroom,active+4,raw" help:"What a campaign's backlog counts for in the demand."`
 	Floor     int           `env:"DIBS_FLOOR" default:"3" help:"Least bots a region wants."`
 	Ceiling   int           `env:"DIBS_CEILING" default:"50" help:"Most bots a region wants."`
@@ -115,13 +115,13 @@ func (c *Command) config(log zerolog.Logger) (Config, error) {
 	if len(cfg.Tokens) == 0 {
 		return cfg, errors.New("backend: no token: nobody could use the API (DIBS_TOKEN, or --tokens)")
 	}
-	if c.Numbers != "" {
-		data, err := os.ReadFile(c.Numbers)
+	if c.Settings != "" {
+		data, err := os.ReadFile(c.Settings)
 		if err == nil {
-			cfg.Numbers, err = settings.Parse(data, c.Region)
+			cfg.Settings, err = settings.Parse(data, c.Region)
 		}
 		if err != nil {
-			return cfg, fmt.Errorf("backend: --numbers: %w", err)
+			return cfg, fmt.Errorf("backend: --settings: %w", err)
 		}
 	}
 	if c.CrashAt > 0 {

@@ -68,8 +68,14 @@ func (f *foundlings) tidy(now time.Time) {
 // adopt gives a recorded call its caller, and then the question its answer.
 func (o *office) adopt(ctx context.Context, a adoption) {
 	id := a.rec.Order.CallID
+	if !a.rec.InFlight() && len(call.Pending(a.rec)) == 0 { // over before anybody had to follow it
+		o.arrivedIn(id)
+		respond(a.ask.msg, deskReply{Code: deskEnded})
+		return
+	}
 	if o.inFlight[id] == nil {
 		if _, was := o.found.adopted[id]; was { // it has ended since its record was read
+			o.arrivedIn(id)
 			respond(a.ask.msg, deskReply{Code: deskEnded})
 			return
 		}
@@ -78,6 +84,7 @@ func (o *office) adopt(ctx context.Context, a adoption) {
 		c := newCaller(o, a.rec, a.rev)
 		o.knowAll(a.rec)
 		o.people.Note(a.rec)
+		delete(o.expected, id)
 		o.restore(a.rec)
 		if a.rec.InFlight() {
 			o.revoke(ctx, o.people.Inbound(a.rec.Order.Person(), id, now))

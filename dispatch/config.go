@@ -17,6 +17,7 @@ import (
 	"dibs/internal/leader"
 	"dibs/pool"
 	"dibs/queue"
+	"dibs/settings"
 	"dibs/wire"
 )
 
@@ -50,7 +51,9 @@ type Config struct {
 
 	ID        string // of this process, a token; in consumers and attempts
 	PublicURL string // where the carrier reaches us, without a trailing slash
-	Cap       int    // most calls in flight; default 1000
+	Cap       int    // most calls in flight, as long as Settings do not say it; default 1000
+	// Settings have the envelopes of orgs, campaigns and platform. Nil: nobody has any.
+	Settings *settings.Store
 	// CPS is how many dials a second each of our numbers may make; 0: no limit. The
 	// carrier's own limit queues or refuses what is faster.
 	CPS float64

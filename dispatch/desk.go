@@ -24,6 +24,8 @@ const (
 	askAdopt  = "call.adopt" // a call that came in is recorded: follow it
 	askNext   = "call.next"  // the carrier asks how to go on with a call
 	askWhy    = "why"
+	askAdmit  = "admit" // may a call come in
+	askUsage  = "usage" // what is counted of an org, a campaign, the platform
 )
 
 // The desk's answers.
@@ -42,6 +44,13 @@ type deskRequest struct {
 
 	Attempt   string `json:"attempt,omitempty"`    // next
 	CarrierID string `json:"carrier_id,omitempty"` // next
+
+	Org      string              `json:"org_id,omitempty"` // admit, and the next three
+	Region   string              `json:"region,omitempty"`
+	Campaign string              `json:"campaign_id,omitempty"`
+	Needs    map[string][]string `json:"needs,omitempty"`
+
+	Scope string `json:"scope,omitempty"` // usage
 }
 
 type deskReply struct {
@@ -50,6 +59,9 @@ type deskReply struct {
 
 	Why *api.Why             `json:"why,omitempty"`
 	Do  *carrier.Instruction `json:"do,omitempty"` // next
+
+	LetIn *letIn     `json:"let_in,omitempty"` // admit
+	Usage *api.Usage `json:"usage,omitempty"`  // usage
 }
 
 type deskAsk struct {
@@ -70,7 +82,7 @@ func (s deskSubs) close() {
 // meets no responders, and knows at once that nobody is there.
 func (o *office) openDesk(ctx context.Context) (deskSubs, error) {
 	var subs deskSubs
-	for _, q := range []string{askCancel, askEvent, askAdopt, askNext, askWhy} {
+	for _, q := range []string{askCancel, askEvent, askAdopt, askNext, askWhy, askAdmit, askUsage} {
 		subj, err := wire.Desk(q)
 		if err != nil {
 			return nil, fmt.Errorf("dispatch: %w", err)
@@ -107,8 +119,16 @@ func (o *office) answer(ctx context.Context, ask deskAsk) {
 	if _, _, ours := o.d.cfg.Leader.Leading(); !ours {
 		return // silence is better than an answer in somebody else's office
 	}
-	if ask.question == askWhy {
+	switch ask.question {
+	case askWhy:
 		o.answerWhy(ctx, ask)
+		return
+	case askAdmit:
+		o.admit(ask)
+		return
+	case askUsage:
+		u := o.usage(ask.req.Scope)
+		respond(ask.msg, deskReply{Code: deskOK, Usage: &u})
 		return
 	}
 	id, ev, err := ask.event()
@@ -164,7 +184,7 @@ func (o *office) absent(ctx context.Context, ask deskAsk, id string) {
 		defer cancel()
 		r, rev, err := o.d.cfg.Records.Get(short, id)
 		switch {
-		case err == nil && r.Order.Inbound() && (r.InFlight() || len(call.Pending(r)) > 0):
+		case err == nil && r.Order.Inbound():
 			select {
 			case o.adopts <- adoption{r, rev, ask}:
 			case <-ctx.Done():

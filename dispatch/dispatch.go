@@ -64,6 +64,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) inOffice(ctx context.Context, term uint64) error {
 	begun := time.Now()
 	o := newOffice(d, term)
+	if err := o.loadLimits(ctx); err != nil {
+		return err
+	}
 	loaded, err := d.cfg.Records.Load(ctx, d.clock.now().Add(-call.PersonGap), o.load)
 	if err != nil {
 		return fmt.Errorf("dispatch: %w", err)

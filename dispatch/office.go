@@ -40,8 +40,10 @@ type office struct {
 	blocked  map[call.Person][]*waiter // who waits for another call of their person to end
 	ids      *ids                      // the carrier's ids and whose they are; any goroutine
 	found    foundlings
-	empty    bool // nothing was on the line when the office was taken: no batch will say so
-	read     bool // the line was read to its end once
+	limits   limits               // as admission was told
+	expected map[string]time.Time // calls that were let in, until they are adopted → real time
+	empty    bool                 // nothing was on the line when the office was taken: no batch will say so
+	read     bool                 // the line was read to its end once
 
 	callers sync.WaitGroup
 }
@@ -86,7 +88,7 @@ func newOffice(d *Dispatcher, term uint64) *office {
 	o := &office{
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
 		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
-		adopts: make(chan adoption), promises: make(chan promise), found: newFoundlings(),
+		adopts: make(chan adoption), promises: make(chan promise), found: newFoundlings(), expected: map[string]time.Time{},
 		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, blocked: map[call.Person][]*waiter{}, regions: map[string]bool{}, room: newRoom(),
 		verdicts: verdicts{groups: map[string]*history{}, changes: map[string]int64{}},
 	}
@@ -149,6 +151,8 @@ func (o *office) run(ctx context.Context) error {
 	defer desk.close()
 	beats := o.d.cfg.Roster.Watch()
 	defer o.d.cfg.Roster.Unwatch(beats)
+	limits, unwatch := o.watchLimits()
+	defer unwatch()
 	for _, c := range o.inFlight {
 		o.start(ctx, c)
 	}
@@ -194,11 +198,14 @@ func (o *office) run(ctx context.Context) error {
 			o.adopt(ctx, a)
 		case p := <-o.promises:
 			o.promised(p)
+		case <-limits:
+			o.applyLimits()
 		case <-beats:
 		case <-due:
 		case <-seats:
 		case <-net.C:
 		case <-second.C:
+			o.giveUpExpected(time.Now())
 			if o.read {
 				o.tellVerdicts()
 				o.spread()
@@ -253,16 +260,6 @@ func (o *office) arrived(ctx context.Context, it *queue.Item) {
 		return
 	}
 	o.place(w)
-}
-
-func (o *office) park(ctx context.Context, it *queue.Item, why error) {
-	p, err := it.Park(ctx, why.Error())
-	if err != nil {
-		o.d.cfg.Log.Warn().Err(err).Str("subject", it.Subject()).Msg("not parked; the next term tries again")
-		return
-	}
-	o.d.cfg.Log.Error().Err(why).Str("subject", it.Subject()).Uint64("parked", p.ID).Msg("a message cannot be read: parked")
-	o.d.cfg.Emit(Happening{Type: orderParked, At: o.d.clock.now(), Detail: map[string]any{"parked": p.ID, "subject": it.Subject(), "why": why.Error()}})
 }
 
 // place puts a waiter where it belongs: in line, with what is urgent, or with
@@ -389,24 +386,4 @@ func (o *office) left(ctx context.Context, c *caller) {
 			}
 		})
 	}
-}
-
-// unblock looks again at whoever waited for a call of the person to end.
-func (o *office) unblock(who call.Person) {
-	for _, w := range o.blocked[who] {
-		if o.known[w.key.Call] == w {
-			o.place(w)
-		}
-	}
-	delete(o.blocked, who)
-}
-
-// requeueDelay is when the line hands a call over again: at its moment, or within
-// five seconds when it waits for a bot. The wait itself is the office's: a seat
-// that becomes idle is asked at once, whether or not the message is back.
-func requeueDelay(w *waiter, c clock) time.Duration {
-	if next := w.rec.rec.NextAt; next.After(c.now()) {
-		return c.until(next)
-	}
-	return c.real(5 * time.Second)
 }

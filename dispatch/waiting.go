@@ -2,7 +2,11 @@ package dispatch
 
 import (
 	"container/heap"
+	"context"
 	"time"
+
+	"dibs/call"
+	"dibs/queue"
 )
 
 // moments are who is looked at again, and when.
@@ -34,4 +38,35 @@ func (h *momentHeap) Pop() any {
 	old[len(old)-1] = moment{}
 	*h = old[:len(old)-1]
 	return m
+}
+
+// requeueDelay is when the line hands a call over again: at its moment, or within
+// five seconds when it waits for a bot. The wait itself is the office's: a seat
+// that becomes idle is asked at once, whether or not the message is back.
+func requeueDelay(w *waiter, c clock) time.Duration {
+	if next := w.rec.rec.NextAt; next.After(c.now()) {
+		return c.until(next)
+	}
+	return c.real(5 * time.Second)
+}
+
+// unblock looks again at whoever waited for a call of the person to end.
+func (o *office) unblock(who call.Person) {
+	for _, w := range o.blocked[who] {
+		if o.known[w.key.Call] == w {
+			o.place(w)
+		}
+	}
+	delete(o.blocked, who)
+}
+
+// park sets a message aside that nobody can read.
+func (o *office) park(ctx context.Context, it *queue.Item, why error) {
+	p, err := it.Park(ctx, why.Error())
+	if err != nil {
+		o.d.cfg.Log.Warn().Err(err).Str("subject", it.Subject()).Msg("not parked; the next term tries again")
+		return
+	}
+	o.d.cfg.Log.Error().Err(why).Str("subject", it.Subject()).Uint64("parked", p.ID).Msg("a message cannot be read: parked")
+	o.d.cfg.Emit(Happening{Type: orderParked, At: o.d.clock.now(), Detail: map[string]any{"parked": p.ID, "subject": it.Subject(), "why": why.Error()}})
 }

@@ -1,11 +1,8 @@
 package settings
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -24,8 +21,11 @@ const (
 
 var languageForm = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
-// Invalid says which fields of a number cannot be used.
-type Invalid struct{ Fields []api.FieldProblem }
+// Invalid says which fields cannot be used.
+type Invalid struct {
+	Fields   []api.FieldProblem
+	Deadlock bool // somebody could never dial: the details have the numbers
+}
 
 func (e *Invalid) Error() string {
 	var parts []string
@@ -72,37 +72,7 @@ func Check(n api.Number) error {
 		}
 	}
 	if len(bad) > 0 {
-		return &Invalid{bad}
+		return &Invalid{Fields: bad}
 	}
 	return nil
-}
-
-// Parse reads the file of numbers: a JSON object {"numbers": [ … ]}. It is strict:
-// unknown fields, a number twice and anything that [Check] refuses are errors that
-// name the place. region stands in for numbers that name none.
-func Parse(data []byte, region string) ([]api.Number, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	var file api.NumberPage
-	if err := dec.Decode(&file); err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("settings: something follows the object")
-	}
-	seen := map[string]bool{}
-	for i := range file.Numbers {
-		n := &file.Numbers[i]
-		if n.Region == "" {
-			n.Region = region
-		}
-		if err := Check(*n); err != nil {
-			return nil, fmt.Errorf("settings: numbers[%d]: %w", i, err)
-		}
-		if seen[n.Number] {
-			return nil, fmt.Errorf("settings: numbers[%d]: %s occurs twice", i, call.MaskNumber(n.Number))
-		}
-		seen[n.Number] = true
-	}
-	return file.Numbers, nil
 }

@@ -64,15 +64,24 @@ func TestParse(t *testing.T) {
 		{"a field misspelt", `{"numbers":[{"number":"+493012345678","org_id":"acme","callback":true}]}`, "callback"},
 		{"a number twice", `{"numbers":[{"number":"+493012345678","org_id":"a"},{"number":"+493012345678","org_id":"b"}]}`, "numbers[1]"},
 		{"no org", `{"numbers":[{"number":"+493012345678"}]}`, "org_id"},
+		{"all of it", `{"numbers":[],"orgs":[{"id":"acme","floor":2,"ceiling":4,"reserve":1}],"campaigns":[{"id":"recall","org_id":"acme","cap":2}],"platform":{"cap":10}}`, ""},
+		{"an org without an id", `{"orgs":[{"floor":2}]}`, "orgs[0]: id"},
+		{"an org twice", `{"orgs":[{"id":"a"},{"id":"a"}]}`, "orgs[1]: it occurs twice"},
+		{"an org that could never dial", `{"orgs":[{"id":"a"},{"id":"b","floor":1,"ceiling":1,"reserve":1}]}`, "orgs[1]: reserve: reserve 1 leaves 0 lines for outbound at ceiling 1"},
+		{"reserves over the file's cap", `{"orgs":[{"id":"a","floor":5,"reserve":5}],"platform":{"cap":5}}`, "platform: cap: reserves of 5 leave 0 lines for outbound at platform cap 5"},
+		{"a campaign of nobody", `{"campaigns":[{"id":"a"}]}`, "campaigns[0]: org_id"},
+		{"an unknown policy", `{"platform":{"full":"queue"}}`, "platform: full"},
+		{"a class that cannot be protected", `{"platform":{"withhold":{"api":3}}}`, `platform: withhold: "api" cannot be protected`},
+		{"a field misspelt in an org", `{"orgs":[{"id":"a","flor":2}]}`, "flor"},
 		{"two objects", `{"numbers":[]}{}`, "follows"},
 		{"no JSON", `numbers: []`, "settings"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ns, err := settings.Parse([]byte(tt.file), "eu-west")
+			f, err := settings.Parse([]byte(tt.file), "eu-west")
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, want %q", err, tt.err)
 			}
-			for _, n := range ns {
+			for _, n := range f.Numbers {
 				if n.Region != "eu-west" {
 					t.Errorf("region %q, want the server's", n.Region)
 				}
@@ -154,7 +163,7 @@ func TestSeed(t *testing.T) {
 	ctx := t.Context()
 	seed := func(n api.Number, want int) {
 		t.Helper()
-		if put, err := a.Seed(ctx, []api.Number{n}); err != nil || put != want {
+		if put, err := a.Seed(ctx, settings.File{Numbers: []api.Number{n}}); err != nil || put != want {
 			t.Fatalf("put %d, %v, want %d", put, err, want)
 		}
 	}

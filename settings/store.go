@@ -3,8 +3,6 @@ package settings
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,16 +32,24 @@ const (
 // Config says how settings are kept.
 type Config struct {
 	Replicas int // copies: 1, 3 or 5; 0: as they are, 1 for new ones
+	Cap      int // of the platform, as long as it says none itself; 0: [DefaultCap]
 	Log      zerolog.Logger
 }
 
 // Store is the way to the settings. Its methods may be called from any goroutine.
 type Store struct {
+	js  jetstream.JetStream
 	kv  jetstream.KeyValue
+	cap int
 	log zerolog.Logger
 
-	mu      sync.RWMutex
-	numbers map[string]api.Number // E.164 → its settings
+	mu       sync.RWMutex
+	numbers  map[string]api.Number // E.164 → its settings
+	kept     map[string]kept       // key → what admission is told; whole once synced
+	revs     map[string]uint64     // key → its revision that memory holds
+	seen     uint64                // revision up to which memory is whole, once synced
+	synced   bool
+	watchers []chan struct{} // told of changes of kept
 }
 
 // stored is one entry of the bucket.
@@ -63,7 +69,10 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Store, erro
 	if err != nil {
 		return nil, fmt.Errorf("settings: open: %w", err)
 	}
-	return &Store{kv: kv, log: cfg.Log, numbers: map[string]api.Number{}}, nil
+	return &Store{
+		js: js, kv: kv, cap: cmp.Or(cfg.Cap, DefaultCap), log: cfg.Log,
+		numbers: map[string]api.Number{}, kept: map[string]kept{}, revs: map[string]uint64{},
+	}, nil
 }
 
 // Run keeps the memory true until ctx ends.
@@ -81,7 +90,7 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 func (s *Store) watch(ctx context.Context) error {
-	w, err := s.kv.Watch(ctx, keyNumber+"*")
+	w, err := s.kv.WatchAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,6 +104,9 @@ func (s *Store) watch(ctx context.Context) error {
 			case !ok:
 				return errors.New("the watch ended")
 			case e == nil: // everything that was there has been seen
+				s.mu.Lock()
+				s.synced = true
+				s.mu.Unlock()
 			default:
 				s.see(e)
 			}
@@ -102,15 +114,30 @@ func (s *Store) watch(ctx context.Context) error {
 	}
 }
 
-// see takes one change into memory.
+// see takes one change into memory. Two may be reading at once, so what is older
+// than what is there is passed over.
 func (s *Store) see(e jetstream.KeyValueEntry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.Revision() < s.revs[e.Key()] {
+		return
+	}
+	s.revs[e.Key()], s.seen = e.Revision(), max(s.seen, e.Revision())
+	switch k := e.Key(); {
+	case strings.HasPrefix(k, keyNumber):
+		s.seeNumber(e)
+	case strings.HasPrefix(k, keyOrg), strings.HasPrefix(k, keyCampaign), k == keyPlatform:
+		s.seeLimit(e)
+	} // others are of a later version
+}
+
+// seeNumber takes a number's settings into memory.
+func (s *Store) seeNumber(e jetstream.KeyValueEntry) {
 	number := "+" + strings.TrimPrefix(e.Key(), keyNumber)
 	v, err := read(e)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		s.log.Error().Err(err).Str("key", keyNumber+"…"+number[max(0, len(number)-2):]).Msg("a number's settings cannot be read: calls to it are refused")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
 		delete(s.numbers, number)
 		return
@@ -206,11 +233,17 @@ func (s *Store) put(ctx context.Context, v stored) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	if _, err := s.kv.Put(ctx, key(v.Number.Number), data); err != nil {
+	rev, err := s.kv.Put(ctx, key(v.Number.Number), data)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if k := key(v.Number.Number); rev < s.revs[k] {
+		return nil
+	} else {
+		s.revs[k] = rev
+	}
 	s.numbers[v.Number.Number] = v.Number // whoever put it sees it at once; others within moments
 	return nil
 }
@@ -230,29 +263,4 @@ func (s *Store) Delete(ctx context.Context, number string) error {
 	defer s.mu.Unlock()
 	delete(s.numbers, number)
 	return nil
-}
-
-// Seed puts what a file says, where the file says something else than the last
-// time, and reports how many it put.
-func (s *Store) Seed(ctx context.Context, numbers []api.Number) (put int, err error) {
-	for _, n := range numbers {
-		data, err := json.Marshal(n)
-		if err != nil {
-			return put, fmt.Errorf("settings: %w", err)
-		}
-		sum := sha256.Sum256(data)
-		hash := hex.EncodeToString(sum[:8])
-		v, _, err := s.get(ctx, n.Number)
-		switch {
-		case errors.Is(err, ErrUnavailable):
-			return put, err
-		case err == nil && v.File == hash:
-			continue
-		}
-		if err := s.put(ctx, stored{n, hash}); err != nil {
-			return put, err
-		}
-		put++
-	}
-	return put, nil
 }

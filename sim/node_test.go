@@ -16,6 +16,7 @@ import (
 	"dibs/internal/natstest"
 	"dibs/pool"
 	"dibs/queue"
+	"dibs/settings"
 	"dibs/wire"
 )
 
@@ -45,11 +46,14 @@ func (w *world) addNode(id string, change ...func(*dispatch.Config)) *node {
 	check(w.t, err)
 	records, err := cdr.Open(ctx, js, cdr.Config{})
 	check(w.t, err)
+	limits, err := settings.Open(ctx, js, settings.Config{})
+	check(w.t, err)
 	n.lead, err = leader.New(js, leader.Config{Key: "dispatch", ID: id})
 	check(w.t, err)
 	cfg := dispatch.Config{
 		NC: nc, Leader: n.lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: w.twilio,
-		ID: id, PublicURL: w.public, Emit: w.hear, At: n.step, Log: w.log(zerolog.InfoLevel).With().Str("node", id).Logger(),
+		Settings: limits,
+		ID:       id, PublicURL: w.public, Emit: w.hear, At: n.step, Log: w.log(zerolog.InfoLevel).With().Str("node", id).Logger(),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -57,8 +61,9 @@ func (w *world) addNode(id string, change ...func(*dispatch.Config)) *node {
 	d, err := dispatch.New(cfg)
 	check(w.t, err)
 	stopRoster := w.run("roster of "+id, func(ctx context.Context) error { return roster.Run(ctx, nc, zerolog.Nop()) })
+	stopSettings := w.run("settings of "+id, limits.Run)
 	stopRun := w.run("dispatcher "+id, d.Run)
-	n.stop = func() { stopRun(); stopRoster() }
+	n.stop = func() { stopRun(); stopRoster(); stopSettings() }
 	w.nodes = append(w.nodes, n)
 	return n
 }

@@ -26,6 +26,7 @@ import (
 	"dibs/internal/natstest"
 	"dibs/pool"
 	"dibs/queue"
+	"dibs/settings"
 	"dibs/warmup"
 )
 
@@ -47,7 +48,9 @@ type world struct {
 	desk    *dispatch.Desk
 	roster  *pool.Roster
 	nodes   []*node
-	bots    []*bot.Bot
+
+	settings *settings.Store
+	bots     []*bot.Bot
 
 	mu   sync.Mutex
 	told []dispatch.Happening
@@ -103,6 +106,9 @@ func emptyWorld(t *testing.T, profile simcarrier.Profile) *world {
 	check(t, err)
 	w.records, err = cdr.Open(t.Context(), js, cdr.Config{})
 	check(t, err)
+	w.settings, err = settings.Open(t.Context(), js, settings.Config{})
+	check(t, err)
+	w.run("settings", w.settings.Run)
 	w.desk = &dispatch.Desk{NC: w.nc, Line: w.line, Records: w.records}
 	w.roster = pool.NewRoster()
 	w.run("roster", func(ctx context.Context) error { return w.roster.Run(ctx, w.nc, zerolog.Nop()) })
