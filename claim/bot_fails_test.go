@@ -196,6 +196,35 @@ func TestReleaseDuringWarmup(t *testing.T) {
 	})
 }
 
+// The same call is on the bot twice, assigned by one claim and warming up for
+// another: the release finds the one that can still be aborted.
+func TestReleaseOfTwo(t *testing.T) {
+	for i := range 10 { // which of the two is found first is chance
+		natstest.Bubble(t, func(t *testing.T) {
+			f := newFleet(t)
+			b := f.bot(2, nil)
+			a := f.asker(claim.AskerConfig{})
+			if _, err := a.Assign(t.Context(), call("c1")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			b.slow(hang)
+			c := listenTo(t, f.broker.Connect(t), b.id)
+			c.ask("k2", "c1")
+			c.say(c.next(), wire.Confirm)
+			synctest.Wait()
+			if !b.answer.Release("c1") {
+				t.Fatalf("round %d: not released", i)
+			}
+			if u := b.seats.InUse(); u.InUse != 1 {
+				t.Errorf("%d seats in use, want the assigned one", u.InUse)
+			}
+			b.end("c1")
+			f.idle()
+		})
+	}
+}
+
 // NATS stops and comes back: the offers are there again.
 func TestBrokerRestart(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {

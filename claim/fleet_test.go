@@ -80,9 +80,12 @@ func (s *testSession) Warm(ctx context.Context, seat int) (wire.Reply, error) {
 }
 
 // quick makes every later warm-up ready at once.
-func (b *testBot) quick() {
+func (b *testBot) quick() { b.slow(nil) }
+
+// slow gives every later warm-up something to do.
+func (b *testBot) slow(warm func(context.Context, wire.ClaimRequest) (wire.Reply, error)) {
 	b.mu.Lock()
-	b.warm = nil
+	b.warm = warm
 	b.mu.Unlock()
 }
 
