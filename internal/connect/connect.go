@@ -2,7 +2,8 @@
 // the same environment, the same patience, the same error.
 //
 // A program that starts while NATS is away waits for it, at most [Options.Wait],
-// and then says where it looked and what happened. Once connected it reconnects
+// and then says where it looked and what happened. What waiting does not mend (a
+// wrong password, a file that is not there) ends it at once. Once connected it reconnects
 // for ever, with a jittered pause; the server is pinged every 5 s and given up
 // after two pings without an answer, so that a machine that vanished without a
 // word is noticed within 15 s (the server's own default is several minutes).
@@ -10,9 +11,12 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -45,7 +49,21 @@ func (o Options) Validate() error {
 	case o.Wait < 0:
 		return fmt.Errorf("--nats-wait: %v is negative", o.Wait)
 	}
+	for i, s := range strings.Split(o.URL, ",") {
+		if _, err := parse(s); err != nil { // err has the URL in it, and a URL may have a password
+			return fmt.Errorf("--nats: server %d of the list is no URL", i+1)
+		}
+	}
 	return nil
+}
+
+// parse reads one server as nats.go does.
+func parse(server string) (*url.URL, error) {
+	server = strings.TrimSpace(server)
+	if !strings.Contains(server, "://") {
+		server = "nats://" + server
+	}
+	return url.Parse(server)
 }
 
 // Dial connects, waiting at most o.Wait for the first connection. The error
@@ -61,6 +79,9 @@ func Dial(ctx context.Context, name string, o Options, log zerolog.Logger) (*nat
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn().Err(err).Msg("NATS lost") }),
 		nats.ReconnectHandler(func(*nats.Conn) { log.Info().Msg("NATS is back") }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn().Err(err).Msg("NATS error") }),
+	}
+	if err := o.checkFiles(); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	if o.Creds != "" {
 		opts = append(opts, nats.UserCredentials(o.Creds))
@@ -87,7 +108,6 @@ func Dial(ctx context.Context, name string, o Options, log zerolog.Logger) (*nat
 		if err == nil {
 			return nc, nil
 		}
-		// A wrong key does not get right by waiting.
 		if hopeless(err) || time.Now().After(deadline) {
 			return nil, fmt.Errorf("connect: no NATS at %s after %d tries in %v: %w", safe(o.URL), tries, o.Wait, err)
 		}
@@ -102,15 +122,41 @@ func Dial(ctx context.Context, name string, o Options, log zerolog.Logger) (*nat
 	}
 }
 
+// hopeless says that waiting does not mend it.
 func hopeless(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrSecureConnRequired)
+}
+
+// checkFiles reads what nats.go would complain of only as it connects. The error
+// names the flag.
+func (o Options) checkFiles() error {
+	if o.Creds != "" {
+		if _, err := os.Stat(o.Creds); err != nil {
+			return fmt.Errorf("--nats-creds: %w", err)
+		}
+	}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("no certificate in %s", o.CA)
+		}
+		if err != nil {
+			return fmt.Errorf("--nats-ca: %w", err)
+		}
+	}
+	if o.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(o.Cert, o.Key); err != nil {
+			return fmt.Errorf("--nats-cert, --nats-key: %w", err)
+		}
+	}
+	return nil
 }
 
 // safe is a list of servers without user names and passwords.
 func safe(servers string) string {
 	out := strings.Split(servers, ",")
 	for i, s := range out {
-		u, err := url.Parse(strings.TrimSpace(s))
+		u, err := parse(s)
 		if err != nil {
 			out[i] = "(a URL that cannot be read)"
 			continue
