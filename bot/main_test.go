@@ -24,7 +24,13 @@ import (
 	"dibs/wire"
 )
 
-func TestMain(m *testing.M) { os.Exit(natstest.Main(m)) }
+func TestMain(m *testing.M) {
+	code := natstest.Main(m)
+	if built {
+		removeProgram()
+	}
+	os.Exit(code)
+}
 
 // patience bounds every wait of a test; nothing takes a part of it.
 const patience = 30 * time.Second
