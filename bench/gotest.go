@@ -21,6 +21,8 @@ type figure struct {
 
 var figures = []figure{
 	{pkg: "./media", bench: "FirstFrame", flags: "-benchtime=5x", metric: "first_frame_p95_ms", ref: "echo_p95_ms", name: "first greeting frame after start, p95, 50 streams", unit: "ms", refers: "raw websocket echo", bar: 40, value: true},
+	{pkg: "./sim/inbound", bench: "Inbound", flags: "-benchtime=20x", metric: "twiml_p95_ms", ref: "refused_p95_ms", name: "inbound webhook to instruction, p95, 50 at once", unit: "ms", refers: "the refusal of a foreign number", bar: 50, value: true},
+	{pkg: "./sim/inbound", bench: "Rescue", flags: "-benchtime=20x", metric: "silence_p95_ms", name: "silence of a caller whose bot dies, p95", unit: "ms", bar: 3000, value: true},
 }
 
 // goBenchmarks runs the packages' own benchmarks and reads their metrics.

@@ -9,6 +9,11 @@
 //     before it acts).
 //   - Nothing in the loop waits: a slow warm-up, carrier or store holds up its own
 //     call and no other.
+//   - A call that comes in has its answer within 8 s, from any replica, and the same
+//     question the same one. Its record is written once by whoever answered, and then
+//     by the office alone.
+//   - A call whose bot is lost while somebody is on the line goes on with another bot,
+//     or ends with a sentence; nobody is left in silence.
 //   - A call that finds no bot waits at most 90 s from its first miss, on the line,
 //     and is tried whenever a seat becomes idle; then once more, and then it ends.
 //
@@ -18,6 +23,9 @@
 //	beats ─────────▶   known: who waits                   letters, claim, dial, look-up
 //	desk ──asks────▶   serve: who goes ──────begin──────▶   event ─ call.Apply ─ store ─ act
 //	5 s, moments ──▶   people, room, cap  ◀─────left──────  it waits again, or it is over
+//
+//	carrier ─▶ Reception (any replica): claim, record ──adopt──▶ desk ──▶ a caller for it
+//	carrier ─▶ next: the socket has closed ──▶ desk ──▶ caller: asks the bot, rescues
 //
 // # Taking office
 //
@@ -43,6 +51,10 @@
 //     the carrier and the bot; the next office reconciles.
 //   - The carrier's API: intents stand; look-ups repeat every 10 s; 300 s without
 //     evidence is unknown.
-//   - A bot before the dial: the claim takes another. After it: the carrier reports
-//     the end.
+//   - A bot before the dial: the claim takes another. While it rings: the carrier
+//     connects to nothing, asks, and is led to another. In the conversation: the same.
+//     A bot that is only cut off from NATS talks on; nobody hangs up on it.
+//   - Whoever answered a call that came in, after its record: the next office, or the
+//     first thing that is said of it, finds the record. Nobody in office when a bot
+//     dies: the carrier's question waits 5 s for one, then the sentence.
 package dispatch

@@ -136,3 +136,20 @@ func TestLongestCall(t *testing.T) {
 	}
 	w.until("the seat is idle", w.idle(1))
 }
+
+// A call that was cancelled while it waited for a bot is not dialled when one comes.
+func TestCancelledWhileItWaits(t *testing.T) {
+	w := newWorld(t, 1)
+	id := w.place(caller)
+	w.find("it waits for a bot", func(c api.Call) bool { return c.ID == id && c.WaitingFor == api.ForBot })
+	_, err := w.api.CancelCall(t.Context(), id, "test")
+	check(t, err)
+	w.outcome(id, call.Cancelled)
+	w.addBot()
+	w.until("the bot stays idle", w.idle(1))
+	other := w.place("+4915100000002") // whoever comes next is dialled, and nobody else was
+	w.find("the next one is dialled", func(c api.Call) bool { return c.ID == other && c.State == call.Live })
+	if n := len(w.carrier.CallsTo(caller)); n != 0 {
+		t.Errorf("dialled %d times", n)
+	}
+}
