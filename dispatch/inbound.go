@@ -67,6 +67,9 @@ type asking struct {
 // remembered is how long an answer is remembered for the same question here.
 const remembered = time.Minute
 
+// handOverIn is how long after its record the office is told of a call.
+const handOverIn = 100 * time.Millisecond
+
 // inboundPrefix begins the id of every call that came in.
 const inboundPrefix = "in_"
 
@@ -160,7 +163,9 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 			r.Emit(h)
 		}
 	}
-	go r.handOver(id) // whoever takes office meanwhile finds the record by itself
+	// Not urgent: the caller's answer goes first, and whoever takes office meanwhile, or
+	// is told anything of the call, finds the record by itself.
+	time.AfterFunc(handOverIn, func() { r.handOver(id) })
 	return t.do
 }
 
