@@ -22,20 +22,22 @@ const (
 	CodeForbidden    = "forbidden"
 	CodeBadSignature = "bad_signature"
 
-	CodeNotFound       = "not_found"
-	CodeCallNotFound   = "call_not_found"
-	CodeClaimNotFound  = "claim_not_found"
-	CodeBotNotFound    = "bot_not_found"
-	CodeNumberNotFound = "number_not_found"
-	CodeUnknownCarrier = "unknown_carrier"
-	CodeMethod         = "method_not_allowed"
-	CodeBodyTimeout    = "body_timeout"
-	CodeKeyInProgress  = "idempotency_in_progress"
-	CodeCallEnded      = "call_ended"
-	CodeBotLost        = "bot_lost"
-	CodeBotRefused     = "bot_refused"
-	CodeBodyTooLarge   = "body_too_large"
-	CodeMediaType      = "unsupported_media_type"
+	CodeNotFound         = "not_found"
+	CodeCallNotFound     = "call_not_found"
+	CodeClaimNotFound    = "claim_not_found"
+	CodeBotNotFound      = "bot_not_found"
+	CodeNumberNotFound   = "number_not_found"
+	CodeOrgNotFound      = "org_not_found"
+	CodeCampaignNotFound = "campaign_not_found"
+	CodeUnknownCarrier   = "unknown_carrier"
+	CodeMethod           = "method_not_allowed"
+	CodeBodyTimeout      = "body_timeout"
+	CodeKeyInProgress    = "idempotency_in_progress"
+	CodeCallEnded        = "call_ended"
+	CodeBotLost          = "bot_lost"
+	CodeBotRefused       = "bot_refused"
+	CodeBodyTooLarge     = "body_too_large"
+	CodeMediaType        = "unsupported_media_type"
 
 	CodeInvalidField       = "invalid_field"
 	CodeUnknownField       = "unknown_field"
@@ -49,6 +51,7 @@ const (
 	CodeInvalidCallbackURL = "invalid_callback_url"
 	CodeKeyReused          = "idempotency_key_reused"
 	CodeCallRejected       = "call_rejected"
+	CodeOrgDeadlock        = "org_deadlock"
 
 	CodeInternal        = "internal"
 	CodeUnavailable     = "unavailable"
@@ -83,6 +86,8 @@ func Codes() []Code {
 		{CodeClaimNotFound, 404, "No such claim", "No bot has the call: nothing is left to release."},
 		{CodeBotNotFound, 404, "No such bot", "Look at /v1/bots. A bot that comes back has another id."},
 		{CodeNumberNotFound, 404, "Not one of our numbers", "PUT its settings first; write it as E.164."},
+		{CodeOrgNotFound, 404, "No such org", "It has no envelope: its calls go when there is room. PUT one to give it limits."},
+		{CodeCampaignNotFound, 404, "No such campaign", "It has no cap of its own. PUT one to give it a limit."},
 		{CodeUnknownCarrier, 404, "No such carrier", "The server is not configured for the carrier in the path."},
 		{CodeMethod, 405, "Wrong method", "The header Allow names the right ones."},
 		{CodeBodyTimeout, 408, "Body too slow", "Send it again, faster."},
@@ -105,6 +110,7 @@ func Codes() []Code {
 		{CodeInvalidCallbackURL, 422, "Invalid callback URL", "Use an absolute http or https URL."},
 		{CodeKeyReused, 422, "Idempotency key reused", "The key belongs to another request; make a new key for a new request."},
 		{CodeCallRejected, 422, "No bot would take the call", "The call itself is wrong, reason says how; asking again does not help."},
+		{CodeOrgDeadlock, 422, "Nobody could dial", "What is kept for inbound would leave no line for outbound; the errors have the numbers."},
 
 		{CodeInternal, 500, "Our fault", "Report it with the request id."},
 		{CodeUnavailable, 503, "Not available now", "Try again after Retry-After."},

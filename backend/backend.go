@@ -139,7 +139,7 @@ func Run(ctx context.Context, cfg Config) error {
 		NC: cfg.NC, Desk: desk, Asker: asker, Numbers: numbers, Carrier: tw, PublicURL: cfg.PublicURL, Admit: cfg.Admit, Emit: emit, Log: cfg.Log,
 	}
 	srv, err := server.New(server.Config{
-		Calls: desk, Reception: reception, Numbers: numbers, Checkpoints: checkpoints, Asker: asker, Roster: roster, NC: cfg.NC, Carrier: tw,
+		Calls: desk, Reception: reception, Numbers: numbers, Limits: numbers, Usage: desk.Usage, Tell: func(e events.Event) { log.Emit(e) }, Checkpoints: checkpoints, Asker: asker, Roster: roster, NC: cfg.NC, Carrier: tw,
 		Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Region: cfg.Region, From: cfg.From, Scale: scale.Wanted, Registerer: reg, Gatherer: reg, Log: cfg.Log,
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"dibs/carrier"
 	"dibs/claim"
 	"dibs/demand"
+	"dibs/events"
 	"dibs/pool"
 	"dibs/wire"
 )
@@ -60,6 +61,13 @@ type Config struct {
 	Reception   Reception
 	Numbers     Numbers
 	Checkpoints Checkpoints
+
+	// Limits are kept there; nil: none can be set or seen. Usage is what the dispatcher
+	// counts of a scope (platform, org:<id>, campaign:<id>); nil, or an error: it is left
+	// out. Tell takes events of who has changed what; it must not block; nil: nobody hears.
+	Limits Limits
+	Usage  func(ctx context.Context, scope string) (api.Usage, error)
+	Tell   func(events.Event)
 
 	// Tokens say who may come in. None: nobody may, webhooks and /livez aside.
 	Tokens []Token

@@ -111,7 +111,7 @@ func (s *Server) write() error {
 	}
 	// Answers may grow; only requests are closed.
 	for name, schema := range schemas {
-		if !slices.Contains([]string{"PlaceCall", "Number", "Claim", "Release", "Reason", "Flow", "Greeting", "Retry", "MediaKind"}, name) {
+		if !slices.Contains([]string{"PlaceCall", "Number", "Org", "Campaign", "Platform", "Claim", "Release", "Reason", "Flow", "Greeting", "Retry", "MediaKind"}, name) {
 			schema.AdditionalProperties = true
 		}
 	}

@@ -66,6 +66,7 @@ func New(cfg Config) (*Server, error) {
 	s.inboundRoutes()
 	s.checkpointRoutes()
 	s.numberRoutes()
+	s.limitRoutes()
 	s.opsRoutes()
 	if err := s.write(); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
