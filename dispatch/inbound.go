@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -326,9 +327,7 @@ func lead(rec call.Record, m wire.Media, public, carrierName string) carrier.Ins
 func mediaOf(rec call.Record, m wire.Media) *carrier.Media {
 	o := rec.Order
 	params := map[string]string{"dibs_call_id": o.CallID, "from_number": o.From, "to_number": o.To, "traceparent": traceparent(o.CallID)}
-	for k, v := range m.Params {
-		params[k] = v
-	}
+	maps.Copy(params, m.Params)
 	return &carrier.Media{URL: m.URL, Params: params}
 }
 
