@@ -60,14 +60,22 @@ func (c *caller) store(ctx context.Context, next call.Record) bool {
 // exists is for a message whose call has a record that taking office did not show.
 func (c *caller) exists(ctx context.Context, err error) {
 	var r call.Record
+	var broken *cdr.Broken
 	gerr := retry(ctx, func() (err error) {
 		r, _, err = c.o.d.cfg.Records.Get(ctx, c.id)
-		if _, broken := errors.AsType[*cdr.Broken](err); broken {
-			return nil // reported when office was taken; a person has to look
+		if broken, _ = errors.AsType[*cdr.Broken](err); broken != nil {
+			return nil
 		}
 		return err
 	}, cdr.ErrNotFound)
-	if gerr == nil && r.State.Known() && !r.State.Terminal() {
+	switch {
+	case broken != nil: // whether the call was made, only a person can find out
+		if c.item != nil {
+			c.o.park(ctx, c.item, broken)
+			c.item, c.seq = nil, 0
+		}
+		return
+	case gerr == nil && !r.State.Terminal():
 		// The office before ours wrote it after we had read: begin anew, and find it.
 		c.lost = err
 		return
