@@ -130,8 +130,22 @@ func (w *world) run(name string, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// webhook is what a backend does with a status event.
+// webhook is what a backend does with a status event, and with the question how a
+// call is to go on.
 func (w *world) webhook(rw http.ResponseWriter, r *http.Request) {
+	if _, attempt, ok := strings.Cut(r.URL.Path, "/next/"); ok {
+		q, err := w.twilio.Asked(r)
+		check(w.t, err)
+		do, err := w.desk.Next(r.Context(), attempt, q)
+		if err != nil {
+			w.t.Logf("next of %s: %v", attempt, err)
+		}
+		kind, body, err := w.twilio.Instruct(do)
+		check(w.t, err)
+		rw.Header().Set("Content-Type", kind)
+		_, _ = rw.Write(body)
+		return
+	}
 	ev, err := w.twilio.Event(r)
 	if err == nil {
 		err = w.desk.CarrierEvent(r.Context(), ev)
