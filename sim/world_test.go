@@ -50,7 +50,7 @@ type world struct {
 	nodes   []*node
 
 	settings *settings.Store
-	bots     []*bot.Bot
+	bots     []*robot
 
 	mu   sync.Mutex
 	told []dispatch.Happening
@@ -182,15 +182,35 @@ func (w *world) addBots(n int, change ...func(*bot.Config)) {
 		for _, f := range change {
 			f(&cfg)
 		}
-		b, err := bot.New(w.broker.Connect(w.t), cfg)
+		r := &robot{nc: w.broker.Connect(w.t)}
+		r.Bot, err = bot.New(r.nc, cfg)
 		check(w.t, err)
-		srv := b.Media()
-		go func() { _ = srv.Serve(l) }()
-		w.t.Cleanup(func() { _ = srv.Close() })
-		w.run(cfg.Name, b.Run)
-		w.bots = append(w.bots, b)
+		r.srv = r.Media()
+		go func() { _ = r.srv.Serve(l) }()
+		w.t.Cleanup(func() { _ = r.srv.Close() })
+		w.run(cfg.Name, func(ctx context.Context) error {
+			if err := r.Run(ctx); !r.nc.IsClosed() {
+				return err
+			}
+			return nil // it was killed
+		})
+		w.bots = append(w.bots, r)
 	}
 	w.until("the bots are there", w.idleSeats(len(w.bots)))
+}
+
+// robot is a bot and what it hangs on.
+type robot struct {
+	*bot.Bot
+	nc  *nats.Conn
+	srv *http.Server
+}
+
+// kill ends a bot without a word: its connections are gone.
+func (w *world) kill(r *robot) {
+	r.nc.Close()
+	_ = r.srv.Close()
+	w.bots = slices.DeleteFunc(w.bots, func(b *robot) bool { return b == r })
 }
 
 // order is a plain api call.
