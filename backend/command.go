@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -56,6 +57,7 @@ type Command struct {
 
 	Hurry   float64 `env:"DIBS_HURRY" hidden:"" help:"The dispatcher's time passes so many times faster; for the crash harness."`
 	CrashAt int     `env:"DIBS_CRASH_AT" hidden:"" help:"The process kills itself at this step of a dispatch; for the crash harness."`
+	StopAt  int     `env:"DIBS_STOP_AT" hidden:"" help:"The process stops itself at this step of a dispatch, once, until somebody continues it; for the crash harness."`
 }
 
 // Run is the whole program.
@@ -124,12 +126,22 @@ func (c *Command) config(log zerolog.Logger) (Config, error) {
 			return cfg, fmt.Errorf("backend: --settings: %w", err)
 		}
 	}
-	if c.CrashAt > 0 {
+	if c.CrashAt > 0 || c.StopAt > 0 {
+		var once sync.Once
 		cfg.At = func(s dispatch.Step, id string) {
-			if int(s) == c.CrashAt {
+			switch int(s) {
+			case c.CrashAt:
 				log.Warn().Int("step", int(s)).Str("call", id).Msg("crash harness: killing this process")
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {} // until the signal is there
+			case c.StopAt:
+				once.Do(func() {
+					log.Warn().Int("step", int(s)).Str("call", id).Msg("crash harness: stopping this process")
+					begun := time.Now()
+					_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+					for time.Since(begun) < 10*time.Millisecond { // until the signal is there, and not longer
+					}
+				})
 			}
 		}
 	}

@@ -133,7 +133,9 @@ func TestRecordEditedByHand(t *testing.T) {
 					w.t.Errorf("%d parked, want its order", len(parked))
 				}
 				told := w.heard("")
-				if !slices.ContainsFunc(told, func(h dispatch.Happening) bool { return h.Type == "operator.record_broken" && h.Detail["record"] == "open.c1" }) {
+				if !slices.ContainsFunc(told, func(h dispatch.Happening) bool {
+					return h.Type == "operator.record_broken" && h.Detail["record"] == "open.c1"
+				}) {
 					w.t.Errorf("not reported: %+v", told)
 				}
 			})

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -30,6 +33,10 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(a string) bool { return strings.HasPrefix(a, "-test.parallel") }) {
+		_ = flag.Set("test.parallel", "10") // most of a test is waiting
+	}
 	dir, err := os.MkdirTemp("", "dibs-crash-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -85,6 +92,21 @@ func (p *process) kill() {
 	<-p.done
 }
 
+// stopped reports whether the process stands still, by its own SIGSTOP.
+func (p *process) stopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	_, rest, ok := bytes.Cut(stat, []byte(") "))
+	return err == nil && ok && rest[0] == 'T'
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = p.cmd.Process.Signal(s)
+}
+
 // died waits until the process has ended by itself.
 func (p *process) died(within time.Duration) bool {
 	p.mu.Lock()
@@ -108,8 +130,8 @@ type world struct {
 	sim     string
 	base    string
 	api     *api.Client
-	backend *process
-	more    []*process // further backends
+	env     []string // of backends
+	backend *process // the first
 	bots    []*process
 
 	nc      *nats.Conn
@@ -126,10 +148,17 @@ func check(t testing.TB, err error) {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	// Not one of those that the system gives to outgoing connections: while a process
+	// that listened is dead, nobody else may have its port.
+	for range 1000 {
+		port := 20_000 + rand.IntN(12_000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
 }
 
 const token = "crash-harness-token"
@@ -170,12 +199,10 @@ func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string)
 	w.records, err = cdr.Open(ctx, js, cdr.Config{})
 	check(t, err)
 
-	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	w.base = "http://" + addr
-	w.backend = w.process("backend", []string{"backend", "--addr", addr, "--name", "one", "--region", "eu-west", "--from", "+15005550006", "--insecure", "--log-level", "warn"},
-		append(env, "DIBS_TOKEN="+token, "TWILIO_ACCOUNT_SID="+simcarrier.AccountSID, "TWILIO_AUTH_TOKEN="+simcarrier.AuthToken, "TWILIO_BASE_URL="+w.sim)...)
-	w.api, err = api.NewClient(api.ClientConfig{BaseURL: w.base, Token: token, Timeout: 10 * time.Second})
-	check(t, err)
+	w.env = append(env, "DIBS_TOKEN="+token, "TWILIO_ACCOUNT_SID="+simcarrier.AccountSID, "TWILIO_AUTH_TOKEN="+simcarrier.AuthToken, "TWILIO_BASE_URL="+w.sim)
+	var base string
+	w.backend, base = w.newBackend("one")
+	w.use(base)
 	for i := range bots {
 		b := w.process(fmt.Sprintf("bot-%d", i), []string{
 			"bot", "--region", "eu-west", "--name", fmt.Sprintf("bot-%d", i), "--media-addr", "127.0.0.1:0", "--ops-addr", "", "--insecure", "--voice", "tone", "--tag-greetings",
@@ -186,8 +213,24 @@ func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string)
 	return w
 }
 
+// use lets the world talk to another backend.
+func (w *world) use(base string) {
+	w.base = base
+	var err error
+	w.api, err = api.NewClient(api.ClientConfig{BaseURL: base, Token: token, Timeout: 10 * time.Second})
+	check(w.t, err)
+}
+
+// newBackend makes one that waits for its start, and says where it will be.
+func (w *world) newBackend(name string) (p *process, base string) {
+	addr := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
+	return w.process("backend-"+name, []string{
+		"backend", "--addr", addr, "--name", name, "--region", "eu-west", "--from", "+15005550006", "--insecure", "--log-level", "warn",
+	}, w.env...), "http://" + addr
+}
+
 func (w *world) process(name string, args []string, env ...string) *process {
-	p := &process{t: w.t, name: name, args: args, dir: w.dir, env: append(env, "NATS_URL="+w.natsURL)}
+	p := &process{t: w.t, name: name, args: args, dir: w.dir, env: append(slices.Clone(env), "NATS_URL="+w.natsURL)}
 	w.t.Cleanup(p.kill)
 	return p
 }
@@ -227,12 +270,12 @@ func (w *world) idle() int {
 }
 
 // put asks for a call until somebody says that it was taken.
-func (w *world) put(key, to, tag string) string {
+func (w *world) put(key, to, tag, campaign string) string {
 	w.t.Helper()
 	var id string
 	meta, _ := json.Marshal(map[string]string{"dibs_tag": tag})
 	w.until("POST /v1/calls "+key, func() bool {
-		c, _, err := w.api.PlaceCall(w.t.Context(), api.PlaceCall{To: to, Org: "acme", Metadata: meta, Greeting: api.Greeting{Text: "Hello"}}, key)
+		c, _, err := w.api.PlaceCall(w.t.Context(), api.PlaceCall{To: to, Org: "acme", Campaign: campaign, Metadata: meta, Greeting: api.Greeting{Text: "Hello"}}, key)
 		id = c.ID
 		return err == nil
 	})
@@ -278,5 +321,3 @@ func (w *world) dump() {
 		w.t.Logf("%s:\n%s", filepath.Base(f), bytes.TrimSpace(data))
 	}
 }
-
-var _ = io.EOF
