@@ -1,6 +1,7 @@
 package bot_test
 
 import (
+	"context"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -196,7 +197,9 @@ func TestKilled(t *testing.T) {
 		dies.signal(syscall.SIGKILL)
 		dies.exits()
 		w.until("its death is known at once to who asks", func() bool {
-			_, err := pool.Tell(t.Context(), w.nc, id, wire.VerbPing, wire.Command{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := pool.Tell(ctx, w.nc, id, wire.VerbPing, wire.Command{})
 			return errors.Is(err, nats.ErrNoResponders)
 		})
 		w.goesOn(w.claims(call("call_1")), lives, "no_responders, ready")

@@ -154,13 +154,19 @@ func orEmpty(data []byte) []byte {
 	return data
 }
 
+// tellIn is the longest wait for a bot's answer: it may die between the server's
+// sending and its own reading.
+const tellIn = 5 * time.Second
+
 // Tell sends one command to one bot and waits for its answer, at most until ctx
-// ends. A bot that is gone answers [nats.ErrNoResponders] at once.
+// ends, and never more than 5 s. A bot that is gone answers [nats.ErrNoResponders] at once.
 func Tell(ctx context.Context, nc *nats.Conn, botID, verb string, cmd wire.Command) (wire.Answer, error) {
 	subj, err := wire.Bot(botID, verb)
 	if err != nil {
 		return wire.Answer{}, fmt.Errorf("pool: tell: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, tellIn)
+	defer cancel()
 	cmd.V = wire.Version
 	data, err := wire.Encode(cmd)
 	if err != nil {
