@@ -132,12 +132,14 @@ func TestLostAnswers(t *testing.T) {
 			after time.Duration
 		}{
 			{
-				"not stored, back in time", []nats.Option{nats.ReconnectBufSize(-1)},
+				"not stored, back in time",
+				[]nats.Option{nats.ReconnectBufSize(-1)},
 				func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 				func(b *natstest.Broker, _ *deaf) { b.Restart() }, 2 * time.Second,
 			},
 			{
-				"not stored, back too late", []nats.Option{nats.ReconnectBufSize(-1)},
+				"not stored, back too late",
+				[]nats.Option{nats.ReconnectBufSize(-1)},
 				func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 				func(b *natstest.Broker, _ *deaf) { b.Restart() }, 20 * time.Second,
 			},

@@ -21,8 +21,7 @@ func TestBotDiesWarmingUp(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		f := newFleet(t)
 		nc := f.broker.Connect(t)
-		var dies *testBot
-		dies = f.botOn(nc, 1, func(ctx context.Context, _ wire.ClaimRequest) (wire.Reply, error) {
+		dies := f.botOn(nc, 1, func(ctx context.Context, _ wire.ClaimRequest) (wire.Reply, error) {
 			time.AfterFunc(100*time.Millisecond, nc.Close)
 			<-ctx.Done()
 			return wire.Reply{}, context.Cause(ctx)

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -67,9 +68,7 @@ func (s *Stats) Asks() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string]int64, len(s.plain))
-	for k, v := range s.plain {
-		out[k] = v
-	}
+	maps.Copy(out, s.plain)
 	return out
 }
 

@@ -19,8 +19,10 @@ type outcomes struct {
 
 func newOutcomes() *outcomes {
 	return &outcomes{
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dibs_call_outcomes_total",
-			Help: "Calls that have ended, by outcome; calls that would not wait for a bot are left out of bot_unavailable."}, []string{"region", "outcome"}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "dibs_call_outcomes_total",
+			Help: "Calls that have ended, by outcome; calls that would not wait for a bot are left out of bot_unavailable.",
+		}, []string{"region", "outcome"}),
 		seen: map[string]bool{},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -76,9 +77,7 @@ func (o *office) numbers() Numbers {
 		in.Input = demand.Input{InFlight: &inFlight, Direct: &direct, Ready: &campaign, Queued: &queued}
 		n.Regions[r.Region] = in
 	}
-	for reason, k := range o.verdicts.changes {
-		n.Reasons[reason] = k
-	}
+	maps.Copy(n.Reasons, o.verdicts.changes)
 	return n
 }
 

@@ -31,10 +31,11 @@ func TestMetrics(t *testing.T) {
 	c.start()
 	for c.hear().Event != "mark" {
 	}
-	want := `
+	var want strings.Builder
+	want.WriteString(`
 # HELP dibs_media_ended_total Calls whose media ended, by reason.
 # TYPE dibs_media_ended_total counter
-`
+`)
 	for _, r := range []string{
 		"hung_up", "malformed", "max_call", "peer_closed", "stopped", "talk_error",
 		"timeout_idle", "timeout_start", "too_large", "withdrawn", "write_timeout",
@@ -43,9 +44,9 @@ func TestMetrics(t *testing.T) {
 		if r == "stopped" {
 			n = "1"
 		}
-		want += `dibs_media_ended_total{reason="` + r + `"} ` + n + "\n"
+		want.WriteString(`dibs_media_ended_total{reason="` + r + `"} ` + n + "\n")
 	}
-	want += `
+	want.WriteString(`
 # HELP dibs_media_frames_dropped_total Frames from carriers that were not read in time.
 # TYPE dibs_media_frames_dropped_total counter
 dibs_media_frames_dropped_total 0
@@ -62,8 +63,8 @@ dibs_media_streams 1
 # HELP dibs_media_waiting Calls whose carrier has not connected yet.
 # TYPE dibs_media_waiting gauge
 dibs_media_waiting 1
-`
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metricEnded, metricDropped, metricFrames,
+`)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want.String()), metricEnded, metricDropped, metricFrames,
 		metricOutOfOrder, metricStreams, metricWaiting); err != nil {
 		t.Error(err)
 	}

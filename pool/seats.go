@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -140,12 +141,10 @@ func (s *Seats) Move(now time.Time, n int, claimID string, to wire.SeatState) bo
 		s.changed()
 		return true
 	}
-	for _, next := range follows[s.seats[n].state] {
-		if next == to {
-			s.seats[n].state, s.seats[n].since = to, now
-			s.changed()
-			return true
-		}
+	if slices.Contains(follows[s.seats[n].state], to) {
+		s.seats[n].state, s.seats[n].since = to, now
+		s.changed()
+		return true
 	}
 	return false
 }

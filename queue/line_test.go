@@ -63,7 +63,8 @@ func TestPutWithALostAnswer(t *testing.T) {
 		second error // what the repeated put says
 	}{
 		{
-			"failed and not stored", []nats.Option{nats.ReconnectBufSize(-1)},
+			"failed and not stored",
+			[]nats.Option{nats.ReconnectBufSize(-1)},
 			func(b *natstest.Broker, _ *deaf) { b.Stop(); synctest.Wait() },
 			func(b *natstest.Broker, _ *deaf) { b.Restart() }, nil,
 		},
