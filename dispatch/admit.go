@@ -40,10 +40,12 @@ type Doorman struct {
 
 // Admit is an [Admit]. Nobody in office, or no answer within 250 ms: the call comes in.
 func (d *Doorman) Admit(ctx context.Context, o call.Order) (providers map[string]string, refused string) {
-	ctx, cancel := context.WithTimeout(ctx, admitIn)
+	asking, cancel := context.WithTimeout(ctx, admitIn)
 	defer cancel()
-	r, err := d.Desk.askNow(ctx, askAdmit, deskRequest{CallID: o.CallID, Org: o.Org, Region: o.Region, Campaign: o.Campaign, Needs: o.Needs})
+	r, err := d.Desk.askNow(asking, askAdmit, deskRequest{CallID: o.CallID, Org: o.Org, Region: o.Region, Campaign: o.Campaign, Needs: o.Needs})
 	switch {
+	case ctx.Err() != nil: // the call turned out to be known
+		return nil, ""
 	case err != nil || r.LetIn == nil:
 		now := time.Now().Unix()
 		if last := d.warned.Load(); now-last >= 60 && d.warned.CompareAndSwap(last, now) {

@@ -140,6 +140,9 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 	t := r.take(taking, r.order(id, n, q), n, q)
 	if old, ok := <-known; ok {
 		r.release(t.rec, "answered before")
+		if old.State.Terminal() { // the office may have let it in once more
+			time.AfterFunc(handOverIn, func() { r.handOver(id) })
+		}
 		return r.again(ctx, old, n, q)
 	}
 	err = retry(ctx, func() error {
