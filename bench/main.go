@@ -123,6 +123,7 @@ func measures() []measure {
 		{"claim", claimOverRaw},
 		{"busy", busyReplies},
 		{"load", hundredThousand},
+		{"admit", inboundAdmission},
 		{"gotest", goBenchmarks},
 	}
 }
