@@ -108,9 +108,18 @@ func inboundAdmission(ctx context.Context) ([]Row, error) {
 	}
 	return []Row{
 		Row{Name: "inbound admission, 64 askers, p50", Value: ms(got, 0.5), Unit: "ms"}.against("NATS request", ms(raw, 0.5)),
-		Row{Name: "inbound admission, 64 askers, p99", Value: ms(got, 0.99), Unit: "ms"}.atMost(5).against("NATS request", ms(raw, 0.99)),
+		Row{Name: "inbound admission, 64 askers, p99", Value: ms(got, 0.99), Unit: "ms"}.fast(ms(raw, 0.99)),
 		Row{Name: "let in and not counted", Value: float64(askers*asksEach - u.ByClass[call.ClassInbound]), Unit: "calls"}.atMost(0),
 	}, nil
+}
+
+// fast holds p99 to 5 ms; on a machine on which a bare request alone takes half of
+// that, to three times a bare request.
+func (r Row) fast(raw float64) Row {
+	if raw <= 2.5 {
+		return r.atMost(5).against("NATS request", raw)
+	}
+	return r.against("NATS request", raw).atMost(3)
 }
 
 // benchOffice is a dispatcher without bots.

@@ -29,7 +29,7 @@ func stepsOf(t *testing.T) int {
 		check(t, err)
 		return n
 	}
-	return 2500
+	return 1000
 }
 
 // Whatever is put, ended, cancelled and set, and whoever is in office: what the
@@ -39,7 +39,7 @@ func TestCountsAreTheRecords(t *testing.T) {
 	const each = 500 // a world each: the broker's store grows
 	for seed := range uint64(max(1, steps/each)) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			inBareWorld(t, func(w *world) { newHistory(w, seed).run(min(steps, each)) })
+			inBareWorld(t, func(w *world) { newHistory(w, seed).play(min(steps, each)) })
 		})
 	}
 }
@@ -84,10 +84,10 @@ func (h *history) enter() {
 	h.addNode(fmt.Sprintf("n%d", h.nodes), func(c *dispatch.Config) { c.Carrier = h.carrier })
 }
 
-func (h *history) run(steps int) {
+func (h *history) play(steps int) {
 	for i := range steps {
-		what := h.step()
-		h.compare(fmt.Sprintf("step %d, %s", i, what))
+		what := h.doOne()
+		h.compareCounts(fmt.Sprintf("step %d, %s", i, what))
 		if i%100 == 99 {
 			h.compareStore(i)
 		}
@@ -107,12 +107,12 @@ func (h *history) run(steps int) {
 		}
 	}
 	h.until("nobody is in flight", h.inFlight("platform", 0))
-	h.compare("the end")
+	h.compareCounts("the end")
 	h.within(5*time.Second, "every seat is idle", h.idleSeats(50))
 }
 
-// step does one thing and says what.
-func (h *history) step() string {
+// doOne does one thing and says what.
+func (h *history) doOne() string {
 	switch p := h.rnd.IntN(100); {
 	case p < 30 && len(h.open) < 40:
 		h.n++
@@ -222,9 +222,9 @@ func (h *history) set() string {
 	return what
 }
 
-// compare asks the office until what it counts are the records, and never sees
+// compareCounts asks the office until what it counts are the records, and never sees
 // anybody over a limit meanwhile.
-func (h *history) compare(step string) {
+func (h *history) compareCounts(step string) {
 	h.t.Helper()
 	var diff string
 	deadline := time.Now().Add(10 * time.Second)
