@@ -5,7 +5,7 @@ ARGS ?=
 
 # One set of flags for every build: a second set would compile the NATS server a
 # second time. (-race is such a second set, and worth it.)
-.PHONY: help build demo test race bench lint fmt vuln vectors deploy-test
+.PHONY: help build demo test race bench lint fmt vuln vectors deploy-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ vuln: ## known vulnerabilities; not part of lint, as it needs the database on th
 
 deploy-test: ## the manifests and alerts, in a module of its own; needs promtool
 	cd deploy/test && DIBS_PROMTOOL=1 $(GO) test -count=1 .
+
+mutants: ## wrong admissions that the tests must catch, one by one (6 minutes)
+	$(GO) test ./admission -run '^TestMutants$$$$' -mutants -v -timeout 40m
 
 vectors: ## the protocol vectors in Go and in Node
 	$(GO) test -run Vectors ./wire

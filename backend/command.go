@@ -49,7 +49,7 @@ type Command struct {
 	Retention time.Duration `env:"DIBS_RETENTION" default:"720h" help:"How long records of ended calls are kept."`
 	Cap       int           `env:"DIBS_CAP" default:"1000" help:"Most calls in flight."`
 	CPS       float64       `env:"DIBS_CPS" default:"0" help:"Dials a second that each of our numbers may make, as the carrier's account allows; 0: as fast as it goes."`
-	Settings  string        `env:"DIBS_SETTINGS" type:"path" help:"JSON file of our numbers, for calls that come in, and of limits: {\"numbers\": […], \"orgs\": […], \"campaigns\": […], \"platform\": {…}}. What has changed in it is put at the start."`
+	Settings  string        `env:"DIBS_SETTINGS" type:"path" help:"YAML or JSON file of our numbers, for calls that come in, and of limits: {\"numbers\": […], \"orgs\": […], \"campaigns\": […], \"platform\": {…}}. What has changed in it is put at the start."`
 	Policy    string        `env:"DIBS_DEMAND_POLICY" default:"headroom" enum:"headroom,active+4,raw" help:"What a campaign's backlog counts for in the demand."`
 	Floor     int           `env:"DIBS_FLOOR" default:"3" help:"Least bots a region wants."`
 	Ceiling   int           `env:"DIBS_CEILING" default:"50" help:"Most bots a region wants."`

@@ -36,7 +36,8 @@ type Server struct {
 	spec  struct{ v31, v30 []byte } // the OpenAPI description as it is served
 	stats *stats
 
-	leaving atomic.Bool
+	simulating chan struct{} // one simulation at a time: it computes for seconds
+	leaving    atomic.Bool
 }
 
 // New checks cfg and builds the server. It listens to nothing and starts nothing.
@@ -48,7 +49,7 @@ func New(cfg Config) (*Server, error) {
 		reg := prometheus.NewRegistry()
 		cfg.Registerer, cfg.Gatherer = reg, reg
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), rules: map[string]Role{}, stats: newStats()}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), rules: map[string]Role{}, stats: newStats(), simulating: make(chan struct{}, 1)}
 	var err error
 	if s.keys, err = newKeys(cfg.Tokens); err != nil {
 		return nil, fmt.Errorf("server: Tokens: %w", err)
@@ -62,6 +63,7 @@ func New(cfg Config) (*Server, error) {
 	s.claimRoutes()
 	s.botRoutes()
 	s.scaleRoutes()
+	s.simulateRoutes()
 	s.webhookRoutes()
 	s.inboundRoutes()
 	s.checkpointRoutes()

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,19 +24,20 @@ type File struct {
 	Platform  *api.Platform  `json:"platform"`
 }
 
-// Parse reads the file: a JSON object {"numbers": […], "orgs": […], "campaigns": […],
-// "platform": {…}}, each of which may be left out. It is strict: unknown fields,
+// Parse reads the file: YAML or JSON, an object with numbers, orgs, campaigns (lists)
+// and platform, each of which may be left out. It is strict: unknown fields,
 // anything twice and anything that cannot be used are errors that name the place.
 // region stands in for numbers that name none.
 func Parse(data []byte, region string) (File, error) {
+	data, err := fromYAML(data)
+	if err != nil {
+		return File{}, err
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var f File
 	if err := dec.Decode(&f); err != nil {
-		return File{}, fmt.Errorf("settings: byte %d: %w", dec.InputOffset(), err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return File{}, errors.New("settings: something follows the object")
+		return File{}, fmt.Errorf("settings: %w", err)
 	}
 	seen := map[string]bool{}
 	twice := func(key string) bool { was := seen[key]; seen[key] = true; return was }

@@ -74,7 +74,12 @@ func TestParse(t *testing.T) {
 		{"a class that cannot be protected", `{"platform":{"withhold":{"api":3}}}`, `platform: withhold: "api" cannot be protected`},
 		{"a field misspelt in an org", `{"orgs":[{"id":"a","flor":2}]}`, "flor"},
 		{"two objects", `{"numbers":[]}{}`, "follows"},
-		{"no JSON", `numbers: []`, "settings"},
+		{"YAML", "numbers:\n  - {number: \"+493012345678\", org_id: acme}\norgs:\n  - id: acme\n    floor: 2\n", ""},
+		{"a number that YAML takes for one", "numbers:\n  - {number: +493012345678, org_id: acme}\n", "number"},
+		{"a key twice in YAML", "orgs: []\norgs: []\n", "already defined"},
+		{"a key that is no word", "1: 2\n", "settings"},
+		{"a list", "- 1\n", "settings"},
+		{"neither", "\tnumbers", "settings"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := settings.Parse([]byte(tt.file), "eu-west")
