@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -66,15 +67,18 @@ func (c *child) stop(patience time.Duration) {
 	}
 }
 
-// freePort is a port of loopback that nobody has just now: want when it is free.
+// freePort is a port of loopback that nobody has just now: want when it is free,
+// else none of those that the system gives to outgoing connections, so that it is
+// still free when a child listens on it.
 func freePort(want int) (int, error) {
-	for _, p := range []int{want, 0} {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
-		if err != nil {
-			continue
+	for range 100 {
+		if want == 0 {
+			want = 10_000 + rand.IntN(22_000)
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		return port, l.Close()
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", want)); err == nil {
+			return want, l.Close()
+		}
+		want = 0
 	}
 	return 0, errors.New("no free port on loopback")
 }

@@ -212,17 +212,10 @@ func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a real cluster in real time")
 	}
-	var ports []int
+	ports := natstest.FreePorts(t, 3)
 	var routes []string
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-		routes = append(routes, l.Addr().String())
-		l.Close()
+	for _, p := range ports {
+		routes = append(routes, net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
 	}
 	var first *natsd.Server
 	for i := range 3 {

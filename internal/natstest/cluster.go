@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"slices"
@@ -32,7 +33,7 @@ type Cluster struct {
 // nodes end with the test. Not inside a bubble.
 func StartCluster(tb testing.TB, n int) *Cluster {
 	tb.Helper()
-	ports := freePorts(tb, 2*n)
+	ports := FreePorts(tb, 2*n)
 	c := &Cluster{tb: tb, ports: ports[:n], routes: ports[n:], nodes: make([]*server.Server, n)}
 	for range n {
 		c.dirs = append(c.dirs, tb.TempDir())
@@ -128,18 +129,25 @@ func (c *Cluster) waitReady() {
 
 func notCurrent(s *server.Server) bool { return !s.JetStreamIsCurrent() }
 
-// freePorts finds n ports that nobody uses now. Another process could take one
-// before the node does; the node's start would then say so.
-func freePorts(tb testing.TB, n int) []int {
+// FreePorts finds n ports of loopback that nobody has, for servers that must know
+// theirs before they start. They are none of those that the system gives to
+// outgoing connections or to whoever asks for any port: a process of another test
+// could have such a one a moment later.
+func FreePorts(tb testing.TB, n int) []int {
 	tb.Helper()
+	const from, span = 10_000, 22_000
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatalf("find a free port: %v", err)
+	for range 100 * n {
+		port := from + rand.IntN(span)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil || slices.Contains(ports, port) {
+			continue
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		_ = l.Close()
+		if ports = append(ports, port); len(ports) == n {
+			return ports
+		}
 	}
-	return ports
+	tb.Fatalf("no %d free ports on loopback", n)
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +25,7 @@ import (
 	"dibs/call"
 	"dibs/carrier/simcarrier"
 	"dibs/cdr"
+	"dibs/internal/natstest"
 	"dibs/queue"
 )
 
@@ -146,21 +146,6 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func freePort(t testing.TB) int {
-	t.Helper()
-	// Not one of those that the system gives to outgoing connections: while a process
-	// that listened is dead, nobody else may have its port.
-	for range 1000 {
-		port := 20_000 + rand.IntN(12_000)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
-}
-
 const token = "crash-harness-token"
 
 // newWorld starts NATS, the carrier (in this process, so that a test can look into
@@ -173,7 +158,7 @@ func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string)
 			w.dump()
 		}
 	})
-	port := freePort(t)
+	port := natstest.FreePorts(t, 1)[0]
 	w.natsURL = fmt.Sprintf("nats://127.0.0.1:%d", port)
 	w.natsP = w.process("nats", []string{"nats", "--port", fmt.Sprint(port), "--store", filepath.Join(w.dir, "js")})
 	w.natsP.start()
@@ -223,7 +208,7 @@ func (w *world) use(base string) {
 
 // newBackend makes one that waits for its start, and says where it will be.
 func (w *world) newBackend(name string) (p *process, base string) {
-	addr := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
+	addr := fmt.Sprintf("127.0.0.1:%d", natstest.FreePorts(w.t, 1)[0])
 	return w.process("backend-"+name, []string{
 		"backend", "--addr", addr, "--name", name, "--region", "eu-west", "--from", "+15005550006", "--insecure", "--log-level", "warn",
 	}, w.env...), "http://" + addr
