@@ -172,8 +172,10 @@ func TestKilled(t *testing.T) {
 		done := w.claims(call("call_1"))
 		w.until("it is asked", func() bool { return w.nc.Stats().OutMsgs > sent && w.nc.Flush() == nil })
 		dies.signal(syscall.SIGKILL)
-		// It may have come to answering before it stood still.
-		w.goesOn(done, lives, "silence, no_responders, ready", "lost, no_responders, ready")
+		// It may have come to answering before it stood still, and have stood still on
+		// both its subjects.
+		w.goesOn(done, lives, "silence, no_responders, ready", "lost, no_responders, ready",
+			"silence, no_responders, silence, ready", "lost, no_responders, silence, ready")
 	})
 	t.Run("after accepted", func(t *testing.T) {
 		w := newWorldWith(t, natstest.Options{Listen: true})

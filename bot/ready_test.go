@@ -106,7 +106,11 @@ func TestDeaf(t *testing.T) {
 	if !nc.IsConnected() {
 		t.Error("it was not connected: that is another illness")
 	}
-	<-lost // given up by the bot itself
+	select {
+	case <-lost: // given up by the bot itself
+	case <-time.After(patience):
+		t.Fatal("it did not give its connection up")
+	}
 	w.until("it says why", func() bool { s, body := b.get("/readyz"); return s == 503 && body == "not connected to NATS" })
 	link.Thaw()
 	w.until("it hears again", func() bool { ok, _ := b.Ready(); return ok })
