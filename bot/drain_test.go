@@ -69,7 +69,7 @@ func TestDrainByCommand(t *testing.T) {
 	b := w.bot(nil)
 	c, _ := w.onCall("call_1")
 	for range 2 {
-		if a := w.tell(b, wire.VerbDrain, ""); !a.OK {
+		if a := w.tell(b.ID(), wire.VerbDrain, ""); !a.OK {
 			t.Errorf("answered %+v", a)
 		}
 	}
@@ -132,7 +132,7 @@ func TestCordon(t *testing.T) {
 	w := newWorld(t)
 	b := w.bot(func(c *bot.Config) { c.Seats = 2 })
 	c, _ := w.onCall("call_1")
-	if a := w.tell(b, wire.VerbCordon, ""); !a.OK {
+	if a := w.tell(b.ID(), wire.VerbCordon, ""); !a.OK {
 		t.Errorf("answered %+v", a)
 	}
 	if r, _ := w.asks(b, "call_2").hears(); r.Status != wire.Cordoned || r.Detail != "test" {
@@ -148,7 +148,7 @@ func TestCordon(t *testing.T) {
 	b.is(wire.SeatLive, "call_1")
 	c.hangUp()
 	b.is(wire.SeatIdle, "call_1")
-	if a := w.tell(b, wire.VerbUncordon, ""); !a.OK {
+	if a := w.tell(b.ID(), wire.VerbUncordon, ""); !a.OK {
 		t.Errorf("answered %+v", a)
 	}
 	for i := range 2 {

@@ -105,7 +105,7 @@ func TestTokens(t *testing.T) {
 	other := w.bot(nil)
 	got := w.claim(call("call_1"))
 	for got.BotID != b.ID() { // the other one has got it
-		w.tell(other, wire.VerbRelease, "call_1")
+		w.tell(other.ID(), wire.VerbRelease, "call_1")
 		got = w.claim(call("call_1"))
 	}
 	url := got.Media.URL

@@ -292,11 +292,11 @@ func (a asked) confirms(r wire.Reply, back string) {
 }
 
 // tell gives a bot a command.
-func (w *world) tell(r *running, verb, callID string) wire.Answer {
+func (w *world) tell(botID, verb, callID string) wire.Answer {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	a, err := pool.Tell(ctx, w.nc, r.ID(), verb, wire.Command{CallID: callID, Reason: "test"})
+	a, err := pool.Tell(ctx, w.nc, botID, verb, wire.Command{CallID: callID, Reason: "test"})
 	if err != nil {
 		w.t.Fatalf("tell %s: %v", verb, err)
 	}

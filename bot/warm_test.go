@@ -2,9 +2,12 @@ package bot_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,6 +43,27 @@ func TestFlowMissing(t *testing.T) {
 		return ok && beat.Breaker.State == "closed" && beat.Breaker.Failures == 0
 	})
 	w.onCall("call_2")
+}
+
+// A bot with more flows in its cache than a beat can tell is heard all the same.
+func TestManyFlows(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	b := w.bot(func(c *bot.Config) { c.Warmup.Flows.Dir = dir })
+	for i := range wire.MaxFlows + 2 {
+		id := fmt.Sprint("flow-", i)
+		if err := os.WriteFile(filepath.Join(dir, id+".json"), []byte(`{}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		req := call("call_1")
+		req.Flow = wire.Flow{ID: id}
+		w.claim(req)
+		b.Release("call_1")
+	}
+	w.until("the newest flows are told", func() bool {
+		beat, ok := b.beat()
+		return ok && len(beat.Flows) == wire.MaxFlows && beat.Flows[0] == fmt.Sprint("flow-", wire.MaxFlows+1)
+	})
 }
 
 // vendor is a provider that a test can make ill.
