@@ -20,7 +20,7 @@
 //
 // # If X dies
 //
-//   - A replica: the others serve; its office, if it had it, is taken in 2.6 s.
+//   - A replica: the others serve; its office, if it had it, is taken in 2 s.
 //   - NATS: the API answers 503 with a code; everything goes on when it is back.
 //   - The carrier: see package dispatch.
 package backend

@@ -43,7 +43,7 @@
 //
 // # If X dies
 //
-//   - This process: another is in office within 2.6 s; see package call for each step.
+//   - This process: another is in office within 2 s; see package call for each step.
 //   - It is paused: its office is over by its own clock before another can have it;
 //     its writes meet newer revisions and are refused; an intent older than 5 s is
 //     not sent.

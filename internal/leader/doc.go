@@ -12,8 +12,8 @@
 //     taken. Terms only go up. Who writes something that a later holder must win
 //     over, writes the term with it.
 //   - A process that stops in good order gives the office back; another has it
-//     within about a quarter of a second. After a silent death it takes 2.0 to
-//     2.3 s, with the defaults.
+//     within about a tenth of a second. After a silent death it takes 1.2 to
+//     1.8 s, with the defaults.
 //   - Nobody is in office while JetStream cannot be reached for longer than the
 //     trusted time. The election comes back by itself.
 //
@@ -24,12 +24,12 @@
 // revision last seen, TTL sent again each time (a write without it would stay for
 // ever).
 //
-//	          key vacant or silent for TTL + renew, write stored
+//	          key vacant, or silent for 9/8 of trust, write stored
 //	┌───────────┐ ────────────────────────────────────────────▶ ┌───────────┐
 //	│ candidate │                                               │ in office │──┐ every 0.5 s:
 //	│ looks at  │ ◀──────────────────────────────────────────── │ ctx alive │◀─┘ renew, stored
 //	│ the key   │   not renewed within 1.5 s of the last        └───────────┘
-//	│ 4 times/s │   renewal's SENDING: ErrDoubted                  │ Run's ctx ends, or the
+//	│ 10 times/s│   renewal's SENDING: ErrDoubted                  │ Run's ctx ends, or the
 //	└───────────┘   key has another holder or none: ErrTaken       │ function returns
 //	      ▲                                                        ▼
 //	      └────────── (others, at once) ◀────────────────── key deleted, Run returns
@@ -38,10 +38,11 @@
 //
 //	holder     S ── sent ──────────────── trusted until S + 1.5 s ─┤
 //	broker          R ≥ S ── stored ───────────────────────────── R + 2 s: key expires
-//	candidate              seen ≥ R ─────────────────────────────────── seen + 2.5 s: may overwrite
+//	candidate              seen ≥ R ───────────────── seen + 1.69 s: may overwrite
 //
 // The holder counts from before the broker could have stored the renewal, the
-// broker and the others count from after it, and theirs is longer. A write that
+// broker and the others count from after it, and theirs is longer, by an eighth at
+// least: so much may the speeds of two clocks differ. A write that
 // was based on an older revision is refused. A reply that comes late, or never,
 // adds no time. What remains is the time between a check and the act that follows
 // it: a process that is paused there finds out when it wakes, and the term is what

@@ -191,8 +191,8 @@ func TestSilentDeath(t *testing.T) {
 				t.Fatal("the dead one took office")
 			}
 			took := next.start.Sub(died)
-			if took > 2600*time.Millisecond {
-				t.Errorf("another took office %v after a silent death, want at most 2.6 s", took)
+			if took > 1850*time.Millisecond {
+				t.Errorf("another took office %v after a silent death, want at most 1.85 s", took)
 			}
 			e.mu.Lock()
 			left := e.terms[n-1]

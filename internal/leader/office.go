@@ -132,7 +132,7 @@ func (o *office) looked(now time.Time, r record, err error) {
 	if r.rev != o.key.rev || o.free.IsZero() {
 		o.free = now.Add(o.patience(r))
 	}
-	o.key, o.lookAt, o.doubt = r, now.Add(o.renew/2), false
+	o.key, o.lookAt, o.doubt = r, now.Add(o.renew/5), false
 	if o.term == 0 {
 		return
 	}
@@ -149,8 +149,9 @@ func (o *office) patience(r record) time.Duration {
 	case r.instance == o.instance:
 		return 0 // taken or renewed by a write whose reply was lost
 	case r.instance != "":
-		// The broker vacates it earlier, unless the bucket was made without TTLs.
-		return o.ttl + o.renew
+		// Its holder has stopped to trust it by then, even if its clock is an eighth
+		// slower than ours; should it have renewed it unseen, our write is refused.
+		return o.trust + o.trust/8
 	case r.safe, r.rev == 0 && o.key.instance == "":
 		return 0
 	default:
