@@ -21,6 +21,13 @@ type figure struct {
 
 var figures = []figure{
 	{pkg: "./media", bench: "FirstFrame", flags: "-benchtime=5x", metric: "first_frame_p95_ms", ref: "echo_p95_ms", name: "first greeting frame after start, p95, 50 streams", unit: "ms", refers: "raw websocket echo", bar: 40, value: true},
+	{pkg: "./queue", bench: "Put$", flags: "-benchtime=5000x", metric: "×raw", name: "put through the library over raw publish, p50", unit: "ratio", bar: 1.3, value: true},
+	{pkg: "./sim/crash", bench: "Office", flags: "-benchtime=8x", metric: "killed_p50_s", name: "next dial after the one in office is killed, p50", unit: "s", bar: 2, value: true},
+	{pkg: "./sim/crash", bench: "Office", flags: "-benchtime=8x", metric: "killed_max_s", name: "the same, worst of 8", unit: "s"},
+	{pkg: "./sim/crash", bench: "Office", flags: "-benchtime=8x", metric: "paused_p50_s", name: "next dial after the one in office is paused, p50", unit: "s", bar: 4, value: true},
+	{pkg: "./sim/crash", bench: "Office", flags: "-benchtime=8x", metric: "paused_max_s", name: "the same, worst of 8", unit: "s"},
+	{pkg: "./sim/crash", bench: "Waiting", flags: "-benchtime=3x", metric: "read_s", name: "100,000 queued calls are known after", unit: "s"},
+	{pkg: "./sim/crash", bench: "Waiting", flags: "-benchtime=3x", metric: "B/call", name: "memory of the dispatcher a queued call", unit: "bytes", bar: 2048, value: true},
 	{pkg: "./sim/inbound", bench: "Inbound", flags: "-benchtime=20x", metric: "twiml_p95_ms", ref: "refused_p95_ms", name: "inbound webhook to instruction, p95, 50 at once", unit: "ms", refers: "the refusal of a foreign number", bar: 50, value: true},
 	{pkg: "./sim/inbound", bench: "Rescue", flags: "-benchtime=20x", metric: "silence_p95_ms", name: "silence of a caller whose bot dies, p95", unit: "ms", bar: 3000, value: true},
 }

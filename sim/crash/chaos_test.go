@@ -35,12 +35,8 @@ func TestChaos(t *testing.T) {
 		Ring: simcarrier.Range{Min: 50 * time.Millisecond, Max: 300 * time.Millisecond},
 		Talk: simcarrier.Range{Min: 200 * time.Millisecond, Max: 1200 * time.Millisecond},
 	})
-	second, _ := w.newBackend("two")
-	backends := []*process{w.backend, second}
-	for _, p := range backends {
-		p.start()
-	}
-	w.until("the backend is ready", w.ready)
+	backends := w.pair()
+	w.until("a backend is ready", w.ready)
 	w.until("the bots are there", func() bool { return w.idle() == bots })
 
 	havoc := newHavoc(w, backends, seed)
@@ -90,7 +86,7 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	t.Logf("outcomes: %v", outcomes)
-	w.until("the backend is ready", w.ready)
+	w.until("a backend is ready", w.ready)
 	w.nothingLeft(bots)
 }
 

@@ -31,7 +31,7 @@ func TestPaused(t *testing.T) {
 			w.backend.start(fmt.Sprintf("DIBS_STOP_AT=%d", r.step))
 			w.until("the backend is ready", w.ready)
 			w.until("the bots are there", func() bool { return w.idle() == 2 })
-			two, base := w.newBackend("two")
+			two, base := w.newBackend("two", "")
 			two.start()
 			w.use(base)
 			w.until("the other is ready", w.ready)

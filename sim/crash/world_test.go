@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -54,7 +56,7 @@ func TestMain(m *testing.M) {
 
 // process is one child that can be killed and started again.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	args []string
 	env  []string
@@ -122,7 +124,7 @@ func (p *process) died(within time.Duration) bool {
 
 // world is a system of real processes.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	natsURL string
 	natsP   *process
@@ -150,7 +152,7 @@ const token = "crash-harness-token"
 
 // newWorld starts NATS, the carrier (in this process, so that a test can look into
 // its books), bots and one backend that waits for its start.
-func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string) *world {
+func newWorld(t testing.TB, bots int, profile simcarrier.Profile, env ...string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	t.Cleanup(func() {
@@ -186,16 +188,22 @@ func newWorld(t *testing.T, bots int, profile simcarrier.Profile, env ...string)
 
 	w.env = append(env, "DIBS_TOKEN="+token, "TWILIO_ACCOUNT_SID="+simcarrier.AccountSID, "TWILIO_AUTH_TOKEN="+simcarrier.AuthToken, "TWILIO_BASE_URL="+w.sim)
 	var base string
-	w.backend, base = w.newBackend("one")
+	w.backend, base = w.newBackend("one", "")
 	w.use(base)
-	for i := range bots {
-		b := w.process(fmt.Sprintf("bot-%d", i), []string{
-			"bot", "--region", "eu-west", "--name", fmt.Sprintf("bot-%d", i), "--media-addr", "127.0.0.1:0", "--ops-addr", "", "--insecure", "--voice", "tone", "--tag-greetings",
-		})
-		b.start()
-		w.bots = append(w.bots, b)
+	for range bots {
+		w.addBot(1)
 	}
 	return w
+}
+
+// addBot starts one more bot.
+func (w *world) addBot(seats int) {
+	name := fmt.Sprintf("bot-%d", len(w.bots))
+	b := w.process(name, []string{
+		"bot", "--region", "eu-west", "--name", name, "--seats", fmt.Sprint(seats), "--media-addr", "127.0.0.1:0", "--ops-addr", "", "--insecure", "--voice", "tone", "--tag-greetings",
+	})
+	b.start()
+	w.bots = append(w.bots, b)
 }
 
 // use lets the world talk to another backend.
@@ -206,12 +214,58 @@ func (w *world) use(base string) {
 	check(w.t, err)
 }
 
-// newBackend makes one that waits for its start, and says where it will be.
-func (w *world) newBackend(name string) (p *process, base string) {
+// pair starts two backends behind one address, as a load balancer gives it to the
+// carrier and to callers.
+func (w *world) pair() []*process {
+	front := &http.Server{}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(w.t, err)
+	public := "http://" + l.Addr().String()
+	var both []*process
+	var bases []string
+	for _, name := range []string{"left", "right"} {
+		p, base := w.newBackend(name, public)
+		p.start()
+		both, bases = append(both, p), append(bases, base)
+	}
+	client := &http.Client{Timeout: 15 * time.Second}
+	front.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		first := rand.IntN(2)
+		for i := range bases {
+			req, err := http.NewRequestWithContext(r.Context(), r.Method, bases[(first+i)%2]+r.URL.RequestURI(), bytes.NewReader(body))
+			check(w.t, err)
+			req.Header = r.Header.Clone()
+			resp, err := client.Do(req)
+			if err != nil {
+				continue // it is dead: the other one
+			}
+			rw.WriteHeader(resp.StatusCode)
+			_, _ = io.Copy(rw, resp.Body)
+			_ = resp.Body.Close()
+			return
+		}
+		rw.WriteHeader(http.StatusBadGateway)
+	})
+	go func() { _ = front.Serve(l) }()
+	w.t.Cleanup(func() { _ = front.Close() })
+	w.use(public)
+	return both
+}
+
+// newBackend makes one that waits for its start, and says where it will be. Public is
+// where the carrier reaches it; empty: there.
+func (w *world) newBackend(name, public string) (p *process, base string) {
 	addr := fmt.Sprintf("127.0.0.1:%d", natstest.FreePorts(w.t, 1)[0])
+	if public == "" {
+		public = "http://" + addr
+	}
 	return w.process("backend-"+name, []string{
 		"backend", "--addr", addr, "--name", name, "--region", "eu-west", "--from", "+15005550006", "--insecure", "--log-level", "warn",
-	}, w.env...), "http://" + addr
+	}, append(slices.Clone(w.env), "DIBS_PUBLIC_URL="+public)...), "http://" + addr
 }
 
 func (w *world) process(name string, args []string, env ...string) *process {
