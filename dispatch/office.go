@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -133,11 +134,19 @@ func (o *office) restore(r call.Record) {
 	}
 }
 
-// deliver hands a batch from the line over to run.
+// atOnce is how many orders are read before the loop looks at everything else.
+const atOnce = 256
+
+// deliver hands a batch from the line over to run, a part at a time.
 func (o *office) deliver(ctx context.Context, items []*queue.Item, behind uint64) {
-	select {
-	case o.items <- delivery{items, behind}:
-	case <-ctx.Done():
+	left := len(items)
+	for part := range slices.Chunk(items, atOnce) {
+		left -= len(part)
+		select {
+		case o.items <- delivery{part, behind + uint64(left)}:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
