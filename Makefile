@@ -5,7 +5,7 @@ ARGS ?=
 
 # One set of flags for every build: a second set would compile the NATS server a
 # second time. (-race is such a second set, and worth it.)
-.PHONY: help build demo test race bench lint fmt vuln vectors deploy-test mutants
+.PHONY: help build demo test race chaos chaos-short bench lint fmt vuln vectors deploy-test mutants
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -23,6 +23,12 @@ test: ## the tests
 
 race: ## the tests with the race detector, as CI runs them
 	$(GO) test -race -timeout 15m ./...
+
+chaos: ## 1,000 calls while backends, bots and the broker are killed at random; DIBS_CHAOS_SEED=2 for another story
+	DIBS_CHAOS=long $(GO) test -count=1 -v -timeout 1h -run Chaos ./sim/crash
+
+chaos-short: ## the same with 60 calls, as every run of the tests has it
+	$(GO) test -count=1 -v -run Chaos ./sim/crash
 
 bench: ## the numbers we hold ourselves to, each as a ratio within one run
 	$(GO) run ./bench $(ARGS)
