@@ -103,16 +103,13 @@ func (c *caller) noBot(ctx context.Context, err error) bool {
 	return c.apply(ctx, call.Event{Kind: call.EvNoBot, Reason: r.Code})
 }
 
+var errNotSent = &carrier.Error{Verdict: carrier.NotPlaced, Detail: "not sent: the office is over, or the intent too old"}
+
 // dial asks the carrier, once in the life of this attempt, and only while the
 // intent is fresh and the office ours.
 func (c *caller) dial(ctx context.Context) bool {
 	c.o.d.cfg.At(StepIntent, c.id)
-	_, _, ours := c.o.d.cfg.Leader.Leading()
-	if !ours || !call.MaySend(c.rec, c.now()) {
-		c.bot = nil
-		return c.apply(ctx, call.Event{Kind: call.EvTakenBack, Reason: "not sent"})
-	}
-	a := c.rec.Current()
+	rec, a := c.rec, c.rec.Current()
 	o := c.rec.Order
 	d := carrier.Dial{
 		Attempt: a.ID, To: o.To, From: o.From, Media: *mediaOf(c.rec, c.bot.Media),
@@ -125,6 +122,11 @@ func (c *caller) dial(ctx context.Context) bool {
 	c.o.callers.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeIn)
 		defer cancel()
+		// The last thing before the dial: nothing that takes time may come between.
+		if _, _, ours := c.o.d.cfg.Leader.Leading(); !ours || !call.MaySend(rec, c.now()) {
+			c.placed <- dialled{attempt: a.ID, err: errNotSent}
+			return
+		}
 		got, err := c.o.d.cfg.Carrier.Place(ctx, d)
 		c.placed <- dialled{a.ID, got, err}
 	})

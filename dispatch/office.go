@@ -71,7 +71,11 @@ type waiter struct {
 	until time.Time // never tried: too late from then on; zero: never
 
 	rec *tried // nil: never tried
+
+	probes bool // it is let ask for a bot although no seat seems to be idle
 }
+
+func (w *waiter) waitsForBot() bool { return w.rec != nil && !w.rec.rec.BotWaitSince.IsZero() }
 
 // urgent is a waiter for which something is due that needs no seat.
 type urgent struct {
@@ -213,6 +217,7 @@ func (o *office) run(ctx context.Context) error {
 		case <-due:
 		case <-seats:
 		case <-net.C:
+			o.probe()
 		case <-second.C:
 			o.giveUpExpected(time.Now())
 			if o.read {

@@ -69,7 +69,7 @@ func (o *office) enqueue(w *waiter) {
 	if w.class == call.ClassRetry && !w.until.IsZero() {
 		c.NotAfter = w.until.UnixMilli()
 	}
-	waits := w.rec != nil && !w.rec.rec.BotWaitSince.IsZero() && !call.BotWaitOver(w.rec.rec, o.d.clock.now())
+	waits := w.waitsForBot() && !w.probes && !call.BotWaitOver(w.rec.rec, o.d.clock.now())
 	if waits || !w.class.Direct() || w.patient {
 		c.Needs = append(slices.Clip(c.Needs), []string{seatIn(w.key.Region)})
 	}
@@ -78,6 +78,28 @@ func (o *office) enqueue(w *waiter) {
 	o.adm.Remove(id)
 	if err := o.adm.Enqueue(c); err != nil && !errors.Is(err, admission.ErrKnown) {
 		o.d.cfg.Log.Error().Err(err).Str("call", id).Msg("not queued for admission")
+	}
+}
+
+// probe lets the oldest call of each region that waits for a bot ask for one although
+// no seat seems to be idle: not every bot beats, and beats can be lost.
+func (o *office) probe() {
+	now := o.d.clock.now()
+	oldest := map[string]*waiter{}
+	for _, w := range o.known {
+		if !w.waitsForBot() || w.rec.rec.NextAt.After(now) {
+			continue
+		}
+		if was := oldest[w.key.Region]; was == nil || w.seq < was.seq {
+			oldest[w.key.Region] = w
+		}
+	}
+	for _, w := range oldest {
+		if o.adm.Waits(w.key.Call) {
+			w.probes = true
+			o.enqueue(w)
+			w.probes = false
+		}
 	}
 }
 
