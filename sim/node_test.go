@@ -34,21 +34,27 @@ type node struct {
 // addNode starts a dispatcher. Change may alter its configuration.
 func (w *world) addNode(id string, change ...func(*dispatch.Config)) *node {
 	w.t.Helper()
-	n := &node{id: id, link: w.broker.Link(w.t)}
-	nc := w.broker.Connect(w.t, nats.InProcessServer(n.link))
+	n := &node{id: id}
+	var nc *nats.Conn
+	if w.broker != nil {
+		n.link = w.broker.Link(w.t)
+		nc = w.connect(nats.InProcessServer(n.link))
+	} else {
+		nc = w.connect()
+	}
 	js, err := jetstream.New(nc)
 	check(w.t, err)
 	roster := pool.NewRoster()
 	asker, err := claim.New(nc, claim.AskerConfig{Counts: func(region, p string) wire.Counts { return roster.Counts(time.Now(), region, p) }})
 	check(w.t, err)
 	ctx := w.t.Context()
-	line, err := queue.Open(ctx, js, queue.Config{})
+	line, err := queue.Open(ctx, js, queue.Config{Replicas: w.replicas()})
 	check(w.t, err)
-	records, err := cdr.Open(ctx, js, cdr.Config{})
+	records, err := cdr.Open(ctx, js, cdr.Config{Replicas: w.replicas()})
 	check(w.t, err)
-	limits, err := settings.Open(ctx, js, settings.Config{})
+	limits, err := settings.Open(ctx, js, settings.Config{Replicas: w.replicas()})
 	check(w.t, err)
-	n.lead, err = leader.New(js, leader.Config{Key: "dispatch", ID: id})
+	n.lead, err = leader.New(js, leader.Config{Key: "dispatch", ID: id, Replicas: w.replicas()})
 	check(w.t, err)
 	cfg := dispatch.Config{
 		NC: nc, Leader: n.lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: w.twilio,

@@ -36,7 +36,8 @@ func TestMain(m *testing.M) { os.Exit(natstest.Main(m)) }
 // waits for costs nothing, and a deadline is kept to the millisecond.
 type world struct {
 	t       *testing.T
-	broker  *natstest.Broker
+	broker  *natstest.Broker  // nil on a cluster
+	cluster *natstest.Cluster // nil on one server
 	net     *network
 	carrier *simcarrier.Server
 	api     *listener // the carrier's
@@ -80,7 +81,32 @@ func inWorld(t *testing.T, profile simcarrier.Profile, f func(w *world)) {
 // emptyWorld is a world without a dispatcher.
 func emptyWorld(t *testing.T, profile simcarrier.Profile) *world {
 	t.Helper()
-	w := &world{t: t, broker: natstest.Start(t), net: newNetwork()}
+	w := &world{t: t, broker: natstest.Start(t)}
+	w.open(profile)
+	return w
+}
+
+// connect gives a connection of its own.
+func (w *world) connect(opts ...nats.Option) *nats.Conn {
+	if w.cluster != nil {
+		return w.cluster.Connect(w.t, len(w.nodes)%3, opts...)
+	}
+	return w.broker.Connect(w.t, opts...)
+}
+
+// replicas is how many servers keep everything: the one setting in which a cluster differs.
+func (w *world) replicas() int {
+	if w.cluster != nil {
+		return 3
+	}
+	return 0
+}
+
+// open starts everything but dispatchers and bots.
+func (w *world) open(profile simcarrier.Profile) {
+	t := w.t
+	t.Helper()
+	w.net = newNetwork()
 	w.api = w.net.listen()
 	client := w.net.client()
 	var err error
@@ -99,20 +125,19 @@ func emptyWorld(t *testing.T, profile simcarrier.Profile) *world {
 	})
 	check(t, err)
 
-	w.nc = w.broker.Connect(t)
+	w.nc = w.connect()
 	js, err := jetstream.New(w.nc)
 	check(t, err)
-	w.line, err = queue.Open(t.Context(), js, queue.Config{})
+	w.line, err = queue.Open(t.Context(), js, queue.Config{Replicas: w.replicas()})
 	check(t, err)
-	w.records, err = cdr.Open(t.Context(), js, cdr.Config{})
+	w.records, err = cdr.Open(t.Context(), js, cdr.Config{Replicas: w.replicas()})
 	check(t, err)
-	w.settings, err = settings.Open(t.Context(), js, settings.Config{})
+	w.settings, err = settings.Open(t.Context(), js, settings.Config{Replicas: w.replicas()})
 	check(t, err)
 	w.run("settings", w.settings.Run)
 	w.desk = &dispatch.Desk{NC: w.nc, Line: w.line, Records: w.records}
 	w.roster = pool.NewRoster()
 	w.run("roster", func(ctx context.Context) error { return w.roster.Run(ctx, w.nc, zerolog.Nop()) })
-	return w
 }
 
 // run keeps f going until the test ends.
@@ -182,7 +207,7 @@ func (w *world) addBots(n int, change ...func(*bot.Config)) {
 		for _, f := range change {
 			f(&cfg)
 		}
-		r := &robot{nc: w.broker.Connect(w.t)}
+		r := &robot{nc: w.connect()}
 		r.Bot, err = bot.New(r.nc, cfg)
 		check(w.t, err)
 		r.srv = r.Media()
