@@ -47,19 +47,27 @@ func (c *asking) run(ctx context.Context) (*Assignment, error) {
 		phases = phases[1:]
 	}
 	for _, phase := range phases {
-		got, over, err := c.phase(ctx, phase)
+		got, over, err := c.phase(ctx, phase, Repeats)
 		if got != nil || err != nil {
 			return got, err
 		}
 		if over {
-			break
+			return nil, c.refused()
+		}
+	}
+	// Bots that only said busy to the end are there and change hands quickly: a seat
+	// whose offer was just being made anew when the pool was asked is offered by now.
+	if last := c.attempts[len(c.attempts)-1]; len(phases) > 1 && last.Answer == string(wire.Busy) {
+		if got, _, err := c.phase(ctx, phases[0], 0); got != nil || err != nil {
+			return got, err
 		}
 	}
 	return nil, c.refused()
 }
 
-// phase asks in one phase until it is over. over means that the whole claim is.
-func (c *asking) phase(ctx context.Context, phase wire.Phase) (got *Assignment, over bool, err error) {
+// phase asks in one phase until it is over, with at most so many repeats. over means
+// that the whole claim is.
+func (c *asking) phase(ctx context.Context, phase wire.Phase, most int) (got *Assignment, over bool, err error) {
 	var subj string
 	if phase == wire.PhasePool {
 		subj, err = wire.ClaimPool(c.req.Region, c.req.Pool)
@@ -89,7 +97,7 @@ func (c *asking) phase(ctx context.Context, phase wire.Phase) (got *Assignment, 
 		case cancelled:
 			return nil, true, fmt.Errorf("claim: %w", context.Cause(ctx))
 		}
-		if repeats++; repeats > Repeats {
+		if repeats++; repeats > most {
 			return nil, false, nil
 		}
 		if how == notNow {

@@ -40,7 +40,8 @@
 // comes with placement) → pool → region. Inside a phase it asks again after
 // 150 ms when the answer was busy, draining or cordoned, at once when it was
 // breaker_open or silence, at most 4 times; "no responders" ends the phase. A
-// failed warm-up lets it try one more bot, at once, twice at most in a claim.
+// failed warm-up lets it try one more bot, at once, twice at most in a claim. When
+// the region said nothing but busy to the end, the pool is asked once more.
 //
 // # If X dies
 //
