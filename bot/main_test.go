@@ -209,7 +209,8 @@ func (w *world) claim(req claim.Request) *claim.Assignment {
 	defer cancel()
 	for {
 		got, err := w.asker.Assign(ctx, req)
-		if r, ok := asRefused(err); ok && r.Code == claim.CodeNoIdleBot {
+		// The roster may be a beat behind what the bot offers by now.
+		if r, ok := asRefused(err); ok && (r.Code == claim.CodeNoIdleBot || r.Code == claim.CodeBotsDraining || r.Code == claim.CodeBotsBusy) {
 			continue
 		}
 		if err != nil {
