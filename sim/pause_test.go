@@ -119,3 +119,44 @@ func TestWrittenInTheLastMoment(t *testing.T) {
 		w.nothingLeft()
 	})
 }
+
+// A dial goes out within five seconds of its intent and while the office is ours, or
+// not at all; either rule is enough by itself.
+func TestNotSentLate(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		pause  time.Duration
+		cutOff bool // from NATS meanwhile, and for a while after
+		sent   bool
+	}{
+		{"in time", 4 * time.Second, false, true},
+		{"the intent is too old", 6 * time.Second, false, false},
+		{"the office is over", 3 * time.Second, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, answers, func(w *world) {
+				one := w.nodes[0]
+				w.addBots(1)
+				var once sync.Once
+				one.onStep(func(s dispatch.Step, _ string) {
+					if s == dispatch.StepIntent {
+						once.Do(func() {
+							if tt.cutOff {
+								one.link.Freeze()
+								time.AfterFunc(tt.pause+2*time.Second, one.link.Thaw)
+							}
+							time.Sleep(tt.pause)
+						})
+					}
+				})
+				w.put("c1")
+				w.within(5*time.Minute, "it ends", w.ended("c1"))
+				r := w.wantEnd("c1", call.Completed, 1)
+				if sent := len(r.Attempts) == 1; sent != tt.sent {
+					w.t.Errorf("%d attempts, want the first one sent: %v\n%s", len(r.Attempts), tt.sent, w.story())
+				}
+				w.nothingLeft()
+			})
+		})
+	}
+}

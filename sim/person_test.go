@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"dibs/api"
 	"dibs/call"
 	"dibs/carrier/simcarrier"
 )
@@ -53,6 +55,11 @@ func TestPutAgain(t *testing.T) {
 		w.addBots(1)
 		w.put("c1")
 		w.until("the call ends", w.ended("c1"))
+		again := order("c1", numberOf("c1"))
+		again.RequestHash = "0123" // as the API sends it, which looks first
+		if err := w.desk.Put(w.t.Context(), again); !errors.Is(err, api.ErrDuplicate) {
+			w.t.Errorf("put again with a request's hash: %v, want that it is a duplicate", err)
+		}
 		w.put("c1")
 		w.within(2*time.Second, "it is off the line again", w.emptyLine)
 		w.put("c2", func(o *call.Order) { o.To = numberOf("c1") })
