@@ -72,7 +72,8 @@ type waiter struct {
 
 	rec *tried // nil: never tried
 
-	probes bool // it is let ask for a bot although no seat seems to be idle
+	told   call.PersonVerdict // the last that was told
+	probes bool               // it is let ask for a bot although no seat seems to be idle
 }
 
 func (w *waiter) waitsForBot() bool { return w.rec != nil && !w.rec.rec.BotWaitSince.IsZero() }

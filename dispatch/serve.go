@@ -162,7 +162,10 @@ func (o *office) begin(ctx context.Context, w *waiter, ev *call.Event, re chan<-
 				}
 			}
 			o.later.push(at, w)
-			o.d.cfg.Emit(Happening{Type: events.CallVerdict, Order: c.rec.Order, At: now, Detail: map[string]any{"reason": string(verdict), "next_at": at}})
+			if w.told != verdict {
+				w.told = verdict
+				o.d.cfg.Emit(Happening{Type: events.CallVerdict, Order: c.rec.Order, At: now, Detail: map[string]any{"reason": string(verdict), "next_at": at}})
+			}
 			return
 		}
 		o.d.cfg.At(StepGuards, id)

@@ -8,6 +8,7 @@ import (
 	"dibs/api"
 	"dibs/call"
 	"dibs/carrier/simcarrier"
+	"dibs/events"
 )
 
 const somebody = "+4915112345678"
@@ -25,7 +26,7 @@ func TestOnePerson(t *testing.T) {
 		{"campaign", func(o *call.Order) { o.Class, o.Campaign = call.ClassCampaign, "spring" }, call.PersonGap},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inWorld(t, talks(4*time.Second), func(w *world) {
+			inWorld(t, talks(12*time.Second), func(w *world) {
 				w.addBots(2)
 				w.put("c1", func(o *call.Order) { o.To = somebody })
 				w.until("the first is answered", w.state("c1", call.Live))
@@ -41,6 +42,15 @@ func TestOnePerson(t *testing.T) {
 					w.t.Errorf("c2 was admitted %v after the end of c1, want %v", d, tt.after)
 				}
 				w.until("all end", func() bool { return w.ended("c2")() && w.ended("c3")() })
+				told := map[any]int{}
+				for _, h := range w.heard("c2") {
+					if h.Type == events.CallVerdict {
+						told[h.Detail["reason"]]++
+					}
+				}
+				if told["person_busy"] != 1 || tt.after > 0 && told["person_gap"] != 1 {
+					w.t.Errorf("told why c2 waits: %v, want each reason once", told)
+				}
 				w.wantEnd("c1", call.Completed, 3)
 				w.nothingLeft()
 			})
