@@ -49,11 +49,6 @@ type office struct {
 	callers sync.WaitGroup
 }
 
-type delivery struct {
-	items  []*queue.Item
-	behind uint64
-}
-
 // waiter is one call that waits. Its order is kept as it came and read when its
 // turn comes: there may be 100,000 of them.
 type waiter struct {

@@ -70,3 +70,8 @@ func (o *office) park(ctx context.Context, it *queue.Item, why error) {
 	o.d.cfg.Log.Error().Err(why).Str("subject", it.Subject()).Uint64("parked", p.ID).Msg("a message cannot be read: parked")
 	o.d.cfg.Emit(Happening{Type: orderParked, At: o.d.clock.now(), Detail: map[string]any{"parked": p.ID, "subject": it.Subject(), "why": why.Error()}})
 }
+
+type delivery struct {
+	items  []*queue.Item
+	behind uint64
+}
