@@ -37,6 +37,7 @@ type office struct {
 	verdicts verdicts           // how the answers changed
 	later    moments            // looked at again at a moment
 	urgent   []urgent           // goes whether or not a bot seems idle
+	over     map[string]bool    // call ID → it had ended, lately, when the office was taken
 	people   call.People
 	blocked  map[call.Person][]*waiter // who waits for another call of their person to end
 	ids      *ids                      // the carrier's ids and whose they are; any goroutine
@@ -90,7 +91,7 @@ func newOffice(d *Dispatcher, term uint64) *office {
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
 		items: make(chan delivery), ended: make(chan *caller), asks: make(chan deskAsk), fail: make(chan error, 1),
 		adopts: make(chan adoption), promises: make(chan promise), found: newFoundlings(), expected: map[string]time.Time{},
-		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, blocked: map[call.Person][]*waiter{}, regions: map[string]bool{}, room: newRoom(),
+		known: map[string]*waiter{}, ids: &ids{of: map[string]idEntry{}}, inFlight: map[string]*caller{}, over: map[string]bool{}, blocked: map[call.Person][]*waiter{}, regions: map[string]bool{}, room: newRoom(),
 		verdicts: verdicts{groups: map[string]*history{}, changes: map[string]int64{}},
 	}
 	o.adm = admission.New(admission.Platform{Cap: d.cfg.Cap}, o.room)
@@ -108,7 +109,9 @@ func (o *office) load(r call.Record, rev cdr.Rev) {
 	case r.InFlight() || len(call.Pending(r)) > 0:
 		o.inFlight[id] = newCaller(o, r, rev)
 		o.restore(r)
-	case !r.State.Terminal():
+	case r.State.Terminal():
+		o.over[id] = true
+	default:
 		o.known[id] = &waiter{
 			key:   queue.Key{Region: r.Order.Region, Class: string(r.Order.Class), Org: r.Order.Org, Call: id},
 			class: r.Order.Class, campaign: r.Order.Campaign, patient: r.Order.CallbackOf != "", needs: needsOf(r.Order), until: r.Order.NotAfter, rec: &tried{r, rev},
@@ -236,6 +239,10 @@ func (o *office) arrived(ctx context.Context, it *queue.Item) {
 		if !c.send(letter{item: it}) {
 			o.callers.Go(func() { _ = it.Nak(ctx, time.Second) }) // it floods: later
 		}
+		return
+	}
+	if o.over[id] { // the office before ours had no time to take it off
+		o.callers.Go(func() { _ = it.Ack(ctx) })
 		return
 	}
 	if w := o.known[id]; w != nil {

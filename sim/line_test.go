@@ -161,6 +161,23 @@ func TestMessagePurgedByHand(t *testing.T) {
 	})
 }
 
+// The message of a call that had ended before the office was taken is taken off at
+// once, and waits for no seat.
+func TestMessageLeftBehind(t *testing.T) {
+	inWorld(t, answers, func(w *world) {
+		campaign := func(o *call.Order) { o.Class, o.Campaign = call.ClassCampaign, "spring" }
+		w.put("c1", campaign)
+		_, err := w.desk.Cancel(w.t.Context(), "c1", "")
+		check(w.t, err)
+		w.until("it is over", w.emptyLine)
+		w.nodes[0].stop()
+		w.put("c1", campaign)
+		w.addNode("two")
+		w.until("it is off the line", w.emptyLine)
+		w.wantEnd("c1", call.Cancelled, 0)
+	})
+}
+
 // The event of an attempt that nobody knows, or of one that is long over, changes
 // nothing and is answered.
 func TestStrayEvents(t *testing.T) {
