@@ -50,42 +50,6 @@ type office struct {
 	callers sync.WaitGroup
 }
 
-// waiter is one call that waits. Its order is kept as it came and read when its
-// turn comes: there may be 100,000 of them.
-type waiter struct {
-	key      queue.Key
-	seq      uint64      // age; 0: only the record is known yet
-	item     *queue.Item // nil: given back with a delay, or only the record is known
-	order    []byte
-	class    call.Class
-	campaign string
-	patient  bool       // a callback: it is tried when a seat is idle, and was promised for half an hour
-	needs    [][]string // of vendors, as admission takes them
-	asked    [][]string // what it was queued with: its needs, and a seat if it waits for one
-
-	opens time.Time // never tried: not offered before
-	until time.Time // never tried: too late from then on; zero: never
-
-	rec *tried // nil: never tried
-
-	told   call.PersonVerdict // the last that was told
-	probes bool               // it is let ask for a bot although no seat seems to be idle
-}
-
-func (w *waiter) waitsForBot() bool { return w.rec != nil && !w.rec.rec.BotWaitSince.IsZero() }
-
-// urgent is a waiter for which something is due that needs no seat.
-type urgent struct {
-	w  *waiter
-	ev *call.Event // applied instead of an admission
-	re chan<- error
-}
-
-type tried struct {
-	rec call.Record
-	rev cdr.Rev
-}
-
 func newOffice(d *Dispatcher, term uint64) *office {
 	o := &office{
 		d: d, term: term, owner: d.cfg.ID + "-" + strconv.FormatUint(term, 10),
