@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dibs/call"
+	"dibs/cdr"
 	"dibs/queue"
 )
 
