@@ -162,7 +162,7 @@ func TestCampaignWaitsForSeats(t *testing.T) {
 func TestSlowWarmup(t *testing.T) {
 	inWorld(t, answers, func(w *world) {
 		w.addBots(6, func(c *bot.Config) {
-			c.Warmup.Voice = slowVoice{Voice: c.Warmup.Voice, takes: 6 * time.Second, only: "slow"}
+			c.Warmup.Voice = slowVoice{Voice: c.Warmup.Voice, takes: 5 * time.Second, only: "slow"}
 		})
 		w.put("c0", func(o *call.Order) { o.Greeting.Text = "slow" })
 		w.until("it is being placed", w.state("c0", call.Placing))
