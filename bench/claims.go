@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,90 +18,6 @@ import (
 
 func request(id string) claim.Request {
 	return claim.Request{CallID: id, Region: region, Pool: lane, Class: "api", From: "+15005550006", To: "+4915112345678"}
-}
-
-func micros(d []time.Duration) float64 {
-	slices.Sort(d)
-	return float64(d[len(d)/2].Nanoseconds()) / 1000
-}
-
-// claimOverRaw is a full claim (accepted, ready, ack) over a raw request-reply to a
-// queue group of as many members, on the same server, in turn and in blocks, so that
-// neither pays for what the other leaves to do.
-func claimOverRaw(ctx context.Context) (rows []Row, err error) {
-	for _, n := range []int{10, 100, 1000, 10000} {
-		row, err := claimAt(ctx, n)
-		if err != nil {
-			return rows, fmt.Errorf("%d seats: %w", n, err)
-		}
-		if n == 100 {
-			row = row.atMost(2.0)
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-func claimAt(ctx context.Context, n int) (Row, error) {
-	urls, stop, err := nodes(ctx, 1)
-	defer stop()
-	if err != nil {
-		return Row{}, err
-	}
-	bots, seats := n, 1
-	if n > 1000 {
-		bots, seats = n/100, 100
-	}
-	f, err := newFleet(ctx, urls, bots, seats, 10)
-	defer f.stop()
-	if err != nil {
-		return Row{}, err
-	}
-	for i := range n { // the reference has as many members
-		if _, err := f.conns[i%len(f.conns)].QueueSubscribe("raw", "idle", func(m *nats.Msg) { _ = m.Respond(m.Data) }); err != nil {
-			return Row{}, err
-		}
-	}
-	nc, err := nats.Connect(urls[0])
-	if err != nil {
-		return Row{}, err
-	}
-	defer nc.Close()
-	asker, err := claim.New(nc, claim.AskerConfig{})
-	if err != nil {
-		return Row{}, err
-	}
-	if err := f.settle(); err != nil {
-		return Row{}, err
-	}
-	body := make([]byte, 300)
-	var raws, claims []time.Duration
-	id := 0
-	for range 40 {
-		for range 50 {
-			begun := time.Now()
-			if _, err := nc.RequestWithContext(ctx, "raw", body); err != nil {
-				return Row{}, err
-			}
-			raws = append(raws, time.Since(begun))
-			time.Sleep(200 * time.Microsecond)
-		}
-		for range 50 {
-			id++
-			call := fmt.Sprintf("c%d", id)
-			begun := time.Now()
-			got, err := asker.Assign(ctx, request(call))
-			if err != nil {
-				return Row{}, err
-			}
-			claims = append(claims, time.Since(begun))
-			if err := f.bots[got.BotID].end(call); err != nil {
-				return Row{}, err
-			}
-			time.Sleep(200 * time.Microsecond) // the seat is offered again
-		}
-	}
-	return Row{Name: fmt.Sprintf("claim p50, %d idle seats", n), Value: micros(claims), Unit: "us"}.against("raw request-reply p50", micros(raws)), nil
 }
 
 // busyReplies is how often a call is answered busy although a seat is idle: 45

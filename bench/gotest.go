@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,10 @@ type figure struct {
 }
 
 var figures = []figure{
+	{pkg: "./claim", bench: "Assign/^10_", flags: "-benchtime=40x", metric: "claim_p50_us", ref: "raw_p50_us", name: "claim p50, 10 idle seats", unit: "us", refers: "raw request-reply p50"},
+	{pkg: "./claim", bench: "Assign/^100_", flags: "-benchtime=40x", metric: "claim_p50_us", ref: "raw_p50_us", name: "claim p50, 100 idle seats", unit: "us", refers: "raw request-reply p50", bar: 2},
+	{pkg: "./claim", bench: "Assign/^1000_", flags: "-benchtime=40x", metric: "claim_p50_us", ref: "raw_p50_us", name: "claim p50, 1,000 idle seats", unit: "us", refers: "raw request-reply p50"},
+	{pkg: "./claim", bench: "Assign/^10000_", flags: "-benchtime=40x", metric: "claim_p50_us", ref: "raw_p50_us", name: "claim p50, 10,000 idle seats", unit: "us", refers: "raw request-reply p50"},
 	{pkg: "./media", bench: "FirstFrame", flags: "-benchtime=5x", metric: "first_frame_p95_ms", ref: "echo_p95_ms", name: "first greeting frame after start, p95, 50 streams", unit: "ms", refers: "raw websocket echo", bar: 40, value: true},
 	{pkg: "./queue", bench: "Put$", flags: "-benchtime=5000x", metric: "×raw", name: "put through the library over raw publish, p50", unit: "ratio", bar: 1.3, value: true},
 	{pkg: "./sim/crash", bench: "Office", flags: "-benchtime=8x", metric: "killed_p50_s", name: "next dial after the one in office is killed, p50", unit: "s", bar: 2, value: true},
@@ -32,25 +37,39 @@ var figures = []figure{
 	{pkg: "./sim/inbound", bench: "Rescue", flags: "-benchtime=20x", metric: "silence_p95_ms", name: "silence of a caller whose bot dies, p95", unit: "ms", bar: 3000, value: true},
 }
 
-// goBenchmarks runs the packages' own benchmarks and reads their metrics.
-func goBenchmarks(ctx context.Context) (rows []Row, err error) {
-	type run struct{ pkg, bench, flags string }
+// goBenchmarks are the packages' own benchmarks, a measure a package.
+func goBenchmarks() (ms []measure) {
+	for _, f := range figures {
+		name := strings.TrimPrefix(f.pkg, "./")
+		if !slices.ContainsFunc(ms, func(m measure) bool { return m.name == name }) {
+			ms = append(ms, measure{name, func(ctx context.Context) ([]Row, error) { return benchmarks(ctx, f.pkg) }})
+		}
+	}
+	return ms
+}
+
+// benchmarks runs one package's and reads their metrics.
+func benchmarks(ctx context.Context, pkg string) (rows []Row, err error) {
+	type run struct{ bench, flags string }
 	done := map[run]map[string]float64{}
 	for _, f := range figures {
-		k := run{f.pkg, f.bench, f.flags}
+		if f.pkg != pkg {
+			continue
+		}
+		k := run{f.bench, f.flags}
 		metrics, ok := done[k]
 		if !ok {
 			args := append([]string{"test", "-run", "^$", "-bench", f.bench, "-timeout", "10m"}, strings.Fields(f.flags)...)
 			out, err := exec.CommandContext(ctx, "go", append(args, f.pkg)...).CombinedOutput()
 			if err != nil {
-				return rows, fmt.Errorf("%s %s: %w\n%s", f.pkg, f.bench, err, out)
+				return rows, fmt.Errorf("%s: %w\n%s", f.bench, err, out)
 			}
 			metrics = parseMetrics(out)
 			done[k] = metrics
 		}
 		v, ok := metrics[f.metric]
 		if !ok {
-			return rows, fmt.Errorf("%s %s: no metric %s", f.pkg, f.bench, f.metric)
+			return rows, fmt.Errorf("%s: no metric %s", f.bench, f.metric)
 		}
 		r := Row{Name: f.name, Value: v, Unit: f.unit}
 		switch {

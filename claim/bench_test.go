@@ -24,7 +24,7 @@ const rest = 500 * time.Microsecond
 // NATS request-reply to as many members on the same server, by sockets. Before each
 // of either the server is quiet: the seat before has been offered again.
 func BenchmarkAssign(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
+	for _, n := range []int{10, 100, 1000, 10000} {
 		b.Run(fmt.Sprint(n, " idle bots"), func(b *testing.B) {
 			f := newBenchFleet(b, n)
 			var raws, claims []time.Duration
