@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"dibs/call"
 )
@@ -169,6 +170,38 @@ func BenchmarkTickScan(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Ten slots for 200 orgs with 100,000 waiting, indexed and scanned in turn; and with
+// nearly everything blocked, which is the dearest for the index.
+func BenchmarkTenSlots(b *testing.B) {
+	few, blocked, n := shapes[0].build(b, 100_000), shapes[2].build(b, 100_000), shapes[0].scan(100_000)
+	var tick, none, scan time.Duration
+	timed := func(sum *time.Duration, want int, tick func() []Decision) []Decision {
+		begun := time.Now()
+		ds := tick()
+		*sum += time.Since(begun)
+		if len(ds) != want {
+			b.Fatalf("%d admissions, want %d", len(ds), want)
+		}
+		return ds
+	}
+	for b.Loop() {
+		for _, d := range timed(&tick, 10, func() []Decision { return few.Tick(0) }) {
+			c := few.live[d.Call].Call
+			few.End(d.Call)
+			if err := few.Enqueue(c); err != nil {
+				b.Fatal(err)
+			}
+		}
+		timed(&none, 0, func() []Decision { return blocked.Tick(0) })
+		again := n.clone()
+		timed(&scan, 10, func() []Decision { return again.tick(0, false) })
+	}
+	for name, sum := range map[string]time.Duration{"tick_ms": tick, "blocked_ms": none, "scan_ms": scan} {
+		b.ReportMetric(sum.Seconds()*1000/float64(b.N), name)
+	}
+	b.ReportMetric(0, "ns/op")
 }
 
 // A call ends on a full platform and one goes, 200 orgs × 100,000 waiting.
