@@ -122,7 +122,7 @@ func (s *benchSession) Drop(error) {
 
 // end is the end of a call: the seat is idle again.
 func (b *benchBot) end(call string) error {
-	if b.answer.Release(call) {
+	if b.answer.Release(call, "") {
 		return nil
 	}
 	seat, claimID, ok := b.seats.Find(call)

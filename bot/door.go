@@ -103,13 +103,13 @@ func (b *Bot) release(cmd wire.Command) wire.Answer {
 	if cmd.CallID == "" {
 		return wire.Answer{Code: "malformed", Detail: "call_id: missing"}
 	}
-	if b.answer.Release(cmd.CallID) {
+	if b.answer.Release(cmd.CallID, cmd.ClaimID) {
 		return wire.Answer{OK: true}
 	}
 	b.mu.Lock()
 	s := b.sessions[cmd.CallID]
 	b.mu.Unlock()
-	if s == nil || !s.finish("released") {
+	if s == nil || cmd.ClaimID != "" && cmd.ClaimID != s.req.ClaimID || !s.finish("released") {
 		return wire.Answer{Code: "unknown_call", Detail: "this bot does not have the call"}
 	}
 	b.cfg.Log.Info().Str("call", cmd.CallID).Str("reason", cmd.Reason).Msg("released")

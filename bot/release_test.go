@@ -92,6 +92,21 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%d releases took %v", calls, took)
 		}
 	})
+	t.Run("by who comes late, for a claim that was another", func(t *testing.T) {
+		w := newWorld(t)
+		b := w.bot(nil)
+		got := w.claim(call("call_1"))
+		late := wire.Command{CallID: "call_1", ClaimID: "an-earlier-one", Reason: "too late"}
+		if a := b.Command(wire.VerbRelease, late); a.OK || a.Code != "unknown_call" {
+			t.Errorf("answered %+v", a)
+		}
+		b.is(wire.SeatAssigned, "call_1")
+		late.ClaimID = got.ClaimID
+		if a := b.Command(wire.VerbRelease, late); !a.OK {
+			t.Errorf("its own: answered %+v", a)
+		}
+		b.is(wire.SeatIdle, "")
+	})
 	t.Run("of a call that is not there", func(t *testing.T) {
 		w := newWorld(t)
 		b := w.bot(nil)

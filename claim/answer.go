@@ -194,14 +194,14 @@ func (a *Answerer) stop() {
 	a.running.Wait()
 }
 
-// Release ends the conversation of a call and reports whether it did: then the
-// seat is free. False means that there is none, or that its seat is assigned:
-// the release is the bot's to carry out.
-func (a *Answerer) Release(callID string) bool {
+// Release ends the conversation of a call, of this claim unless that is empty, and
+// reports whether it did: then the seat is free. False means that there is none, or
+// that its seat is assigned: the release is the bot's to carry out.
+func (a *Answerer) Release(callID, claimID string) bool {
 	a.mu.Lock()
 	var of []*talk // of one call may be another, which is over
 	for _, t := range a.talks {
-		if t.req.CallID == callID {
+		if t.req.CallID == callID && (claimID == "" || claimID == t.req.ClaimID) {
 			of = append(of, t)
 		}
 	}

@@ -182,11 +182,14 @@ func TestReleaseDuringWarmup(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		if b.answer.Release("c9") {
+		if b.answer.Release("c9", "") {
 			t.Error("released a call that is not here")
 		}
+		if b.answer.Release("c1", "another") {
+			t.Error("released for a claim that is not here")
+		}
 		b.quick()
-		if !b.answer.Release("c1") {
+		if !b.answer.Release("c1", "") {
 			t.Error("not released")
 		}
 		<-done // the asker takes the failure for what it is and asks one more bot: the same one, idle again
@@ -212,7 +215,7 @@ func TestReleaseOfTwo(t *testing.T) {
 			c.ask("k2", "c1")
 			c.say(c.next(), wire.Confirm)
 			synctest.Wait()
-			if !b.answer.Release("c1") {
+			if !b.answer.Release("c1", "") {
 				t.Fatalf("round %d: not released", i)
 			}
 			if u := b.seats.InUse(); u.InUse != 1 {

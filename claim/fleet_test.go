@@ -113,7 +113,7 @@ func (s *testSession) Drop(cause error) {
 
 // end frees a seat, as the end of a call does, whether or not its ack has come.
 func (b *testBot) end(callID string) {
-	if b.answer.Release(callID) {
+	if b.answer.Release(callID, "") {
 		return
 	}
 	b.mu.Lock()

@@ -175,14 +175,16 @@ func (c *caller) cancelBot(ctx context.Context, attempt string) error {
 	if a == nil || a.Bot == "" {
 		return nil
 	}
-	return c.release(ctx, a.Bot, string(c.rec.State))
+	return c.release(ctx, a.Bot, "", string(c.rec.State))
 }
 
-func (c *caller) release(ctx context.Context, bot, why string) error {
+// release frees the seat that the call has at a bot; with a claim, only if it has it
+// by this one.
+func (c *caller) release(ctx context.Context, bot, claimID, why string) error {
 	return retryFew(ctx, func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, err := pool.Tell(ctx, c.o.d.cfg.NC, bot, wire.VerbRelease, wire.Command{CallID: c.id, Reason: why})
+		_, err := pool.Tell(ctx, c.o.d.cfg.NC, bot, wire.VerbRelease, wire.Command{CallID: c.id, ClaimID: claimID, Reason: why})
 		if goneBot(err) {
 			return nil
 		}

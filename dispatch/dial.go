@@ -40,11 +40,25 @@ func (c *caller) giveUpClaim() {
 	}
 	c.unclaim()
 	if got := <-c.claimed; got.got != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = c.release(ctx, got.got.BotID, "too late") // if this fails, the bot frees it when no media comes
+		c.sendHome(got.got)
 	}
 	c.unclaim = nil
+}
+
+// keepOrSendHome is for a record that could not be stored: the bot goes home unless the
+// record as we know it has it. Should it have been stored all the same, the next office
+// finds a call that was being placed, and makes it wait again.
+func (c *caller) keepOrSendHome(got *claim.Assignment) {
+	if a := c.rec.Last(); a == nil || a.Bot != got.BotID {
+		c.sendHome(got)
+	}
+}
+
+// sendHome frees a seat of which no record tells, whether or not the office goes on.
+func (c *caller) sendHome(got *claim.Assignment) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = c.release(ctx, got.BotID, got.ClaimID, "too late") // if this fails, the bot frees it when no media comes
 }
 
 // gotBot goes on after a claim: to the dial, or back to the line.
@@ -62,6 +76,7 @@ func (c *caller) gotBot(ctx context.Context, got claimed) bool {
 		"bot": got.got.BotID, "seat": got.got.Seat, "attempts": got.got.Attempts, "warmup": got.got.Warmup, "took_ms": got.got.Took.Milliseconds(),
 	})
 	if !c.apply(ctx, call.Event{Kind: call.EvBot, Bot: got.got.BotID}) {
+		c.keepOrSendHome(got.got)
 		return false
 	}
 	if c.rec.State != call.Placing { // cancelled, say; the bot was sent home by an effect

@@ -139,7 +139,7 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 	}()
 	t := r.take(taking, r.order(id, n, q), n, q)
 	if old, ok := <-known; ok {
-		r.release(t.rec, "answered before")
+		r.release(t, "answered before")
 		if old.State.Terminal() { // the office may have let it in once more
 			time.AfterFunc(handOverIn, func() { r.handOver(id) })
 		}
@@ -151,7 +151,7 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 	}, cdr.ErrExists, cdr.ErrTooLarge)
 	switch {
 	case errors.Is(err, cdr.ErrExists): // another replica was asked, too, and was quicker
-		r.release(t.rec, "answered elsewhere")
+		r.release(t, "answered elsewhere")
 		other, _, err := r.Desk.Records.Get(ctx, id)
 		if err != nil {
 			return carrier.Instruction{Busy: true}
@@ -159,7 +159,7 @@ func (r *Reception) decide(ctx context.Context, id string, q carrier.Question) c
 		return r.again(ctx, other, n, q)
 	case err != nil:
 		r.Log.Error().Err(err).Str("call", id).Msg("a call that came in could not be recorded: refused")
-		r.release(t.rec, "not recorded")
+		r.release(t, "not recorded")
 		t.do = decline(n)
 	}
 	if r.Emit != nil {
@@ -189,6 +189,7 @@ func (r *Reception) order(id string, n api.Number, q carrier.Question) call.Orde
 // taken is a call in the making: nobody else knows of it until its record is stored.
 type taken struct {
 	rec  call.Record
+	got  *claim.Assignment // nil: no bot
 	do   carrier.Instruction
 	told []Happening
 }
@@ -220,6 +221,7 @@ func (r *Reception) take(ctx context.Context, o call.Order, n api.Number, q carr
 		t.step(events.CallEnded, call.Event{Kind: call.EvNoBot, Reason: code}, nil)
 		return t
 	}
+	t.got = got
 	t.step(events.CallClaimed, call.Event{Kind: call.EvBot, Bot: got.BotID}, map[string]any{
 		"bot": got.BotID, "seat": got.Seat, "attempts": got.Attempts, "warmup": got.Warmup, "took_ms": got.Took.Milliseconds(),
 	})
@@ -286,16 +288,16 @@ func (r *Reception) handOver(id string) {
 }
 
 // release frees the seat of a call that goes no further.
-func (r *Reception) release(rec call.Record, why string) {
-	a := rec.Last()
-	if a == nil || a.Bot == "" {
+func (r *Reception) release(t taken, why string) {
+	if t.got == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_, err := pool.Tell(ctx, r.NC, a.Bot, wire.VerbRelease, wire.Command{CallID: rec.Order.CallID, Reason: why})
+	id := t.rec.Order.CallID
+	_, err := pool.Tell(ctx, r.NC, t.got.BotID, wire.VerbRelease, wire.Command{CallID: id, ClaimID: t.got.ClaimID, Reason: why})
 	if err != nil && !goneBot(err) {
-		r.Log.Warn().Err(err).Str("call", rec.Order.CallID).Msg("seat not released; the bot frees it when no media comes")
+		r.Log.Warn().Err(err).Str("call", id).Msg("seat not released; the bot frees it when no media comes")
 	}
 }
 

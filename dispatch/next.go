@@ -210,11 +210,12 @@ func (c *caller) gotRescuer(ctx context.Context, got claimed) bool {
 	}
 	a := c.rec.Current()
 	if a == nil {
-		go func() { _ = c.release(context.WithoutCancel(ctx), got.got.BotID, "too late") }()
+		c.o.callers.Go(func() { c.sendHome(got.got) })
 		return true
 	}
 	old := a.Bot
 	if !c.apply(ctx, call.Event{Kind: call.EvBot, Attempt: a.ID, Bot: got.got.BotID}) {
+		c.keepOrSendHome(got.got)
 		return false
 	}
 	c.bot, c.missing, c.checkAt, c.closeAt = got.got, 0, time.Now().Add(liveCheck), time.Time{}
@@ -222,7 +223,7 @@ func (c *caller) gotRescuer(ctx context.Context, got claimed) bool {
 		"attempt": a.ID, "bot": got.got.BotID, "from": old, "attempts": got.got.Attempts, "warmup": got.got.Warmup, "took_ms": got.got.Took.Milliseconds(),
 	})
 	if old != got.got.BotID { // it may be there and believe that it has the call
-		c.o.callers.Go(func() { _ = c.release(ctx, old, "rescued by another bot") })
+		c.o.callers.Go(func() { _ = c.release(ctx, old, "", "rescued by another bot") })
 	}
 	c.reply(lead(c.rec, got.got.Media, c.o.d.cfg.PublicURL, c.o.d.cfg.Carrier.Name()))
 	return true

@@ -89,7 +89,7 @@ func (s *Server) claim(ctx context.Context, in *claimInput) (*claimOutput, error
 	if ctx.Err() != nil { // whoever asked is gone, and nobody else will send media
 		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), botIn)
 		defer cancel()
-		if _, err := pool.Tell(gone, s.cfg.NC, got.BotID, wire.VerbRelease, wire.Command{CallID: req.CallID, Reason: "the claimer is gone"}); err != nil {
+		if _, err := pool.Tell(gone, s.cfg.NC, got.BotID, wire.VerbRelease, wire.Command{CallID: req.CallID, ClaimID: got.ClaimID, Reason: "the claimer is gone"}); err != nil {
 			s.cfg.Log.Warn().Err(err).Str("bot", got.BotID).Str("call", req.CallID).Msg("the claimer is gone, and the seat could not be released")
 		}
 		return nil, fail(ctx, ctx.Err(), api.CodeUnavailable)

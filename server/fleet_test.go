@@ -121,7 +121,7 @@ func (b *fakeBot) command(verb string, cmd wire.Command) wire.Answer {
 	switch verb {
 	case wire.VerbRelease:
 		seat, claimID, ok := b.seats.Find(cmd.CallID)
-		if !b.ans.Release(cmd.CallID) && (!ok || !b.seats.Move(time.Now(), seat, claimID, wire.SeatIdle)) {
+		if !b.ans.Release(cmd.CallID, cmd.ClaimID) && (!ok || !b.seats.Move(time.Now(), seat, claimID, wire.SeatIdle)) {
 			return wire.Answer{Code: "unknown_call"}
 		}
 	case wire.VerbCordon:

@@ -2,12 +2,14 @@ package sim
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"dibs/call"
 	"dibs/carrier/simcarrier"
 	"dibs/dispatch"
+	"dibs/events"
 )
 
 // The only bot dies between its assignment and the dial, or while the phone rings: the
@@ -121,6 +123,33 @@ func TestDispatcherVanishes(t *testing.T) {
 		for i := range 100 {
 			w.wantEnd(fmt.Sprintf("c%d", i), call.Completed, 1)
 		}
+		w.nothingLeft()
+	})
+}
+
+// The one in office leaves between the bot's ready and the record of it: nobody would
+// ever release the seat for which there is no record, so it is done on the way out.
+func TestOfficeEndsBeforeTheRecord(t *testing.T) {
+	inWorld(t, answers, func(w *world) {
+		first, once := w.nodes[0], new(sync.Once)
+		w.addBots(1)
+		w.onTell(func(h dispatch.Happening) {
+			if h.Type == events.CallClaimed {
+				once.Do(func() {
+					go first.stop()
+					time.Sleep(time.Millisecond) // of fake time: everybody knows
+				})
+			}
+		})
+		w.put("c1")
+		w.until("it has claimed", func() bool { return len(w.heard("c1")) > 1 })
+		w.within(time.Second, "the seat is idle", w.idleSeats(1))
+		if r := w.get("c1"); r.State != call.Placing || r.Last().Bot != "" {
+			w.t.Fatalf("the record has the bot: %+v", r)
+		}
+		w.addNode("second")
+		w.until("it ends", w.ended("c1"))
+		w.wantEnd("c1", call.Completed, 1)
 		w.nothingLeft()
 	})
 }

@@ -147,7 +147,7 @@ func (b *mute) command(verb string, cmd wire.Command) wire.Answer {
 
 // end frees the seat of a call.
 func (b *mute) end(id string) {
-	if b.ans.Release(id) {
+	if b.ans.Release(id, "") {
 		return
 	}
 	if seat, claimID, ok := b.seats.Find(id); ok {

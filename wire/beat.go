@@ -199,7 +199,10 @@ type Counts struct {
 type Command struct {
 	V      int    `json:"v"`
 	CallID string `json:"call_id,omitempty"` // release, call: this one, whatever seat it has
-	Reason string `json:"reason,omitempty"`
+	// ClaimID, of a release: only if the seat was given to this claim. Who comes late must
+	// not free a seat that the call has had since by another.
+	ClaimID string `json:"claim_id,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 func (c Command) version() int { return c.V }

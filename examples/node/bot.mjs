@@ -95,7 +95,7 @@ function command(msg) {
   let [ok, code, more] = [true, "", {}];
   try {
     const cmd = decode("Command", msg.data.length ? msg.data : "{}");
-    if (verb === "release") [ok, code] = cmd.call_id && seat.call_id === cmd.call_id ? [free(seat.claim_id), ""] : [false, "unknown_call"];
+    if (verb === "release") [ok, code] = cmd.call_id && seat.call_id === cmd.call_id && (!cmd.claim_id || seat.claim_id === cmd.claim_id) ? [free(seat.claim_id), ""] : [false, "unknown_call"];
     else if (verb === "call") [ok, code, more] = stands(cmd.call_id);
     else if (verb === "cordon" || verb === "uncordon") cordoned = verb === "cordon";
     else if (verb === "drain") draining = true;

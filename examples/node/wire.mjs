@@ -122,7 +122,7 @@ const messages = {
     minute: shape({ ended: int, failed: int, errors: int, turns: int, first_audio_p95_ms: int }),
   }),
   Control: shape({ "v!": int, "claim_id!": text, "say!": text }),
-  Command: shape({ "v!": int, call_id: text, reason: text }),
+  Command: shape({ "v!": int, call_id: text, claim_id: text, reason: text }),
   Answer: shape({
     "v!": int, "bot_id!": text, "ok!": flag, code: text, detail: text, state: text, why: text,
     media: shape({ url: text, params: map(text), expires_ms: int }),
