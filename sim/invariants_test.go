@@ -20,6 +20,7 @@ import (
 	"dibs/dispatch"
 	"dibs/internal/natstest"
 	"dibs/settings"
+	"dibs/wire"
 )
 
 // stepsOf is how many steps a run takes: DIBS_STEPS, or enough for every day.
@@ -54,7 +55,6 @@ type history struct {
 	nodes   int
 	open    []string       // calls that were put and are not known to be over
 	bound   map[string]int // scope → nobody may be over this; missing: no limit
-	said    map[string]int // scope → in flight, when last asked
 
 	latest map[string]call.Record // as dispatchers and the reception told it, which is after it was stored
 	lately []dispatch.Happening
@@ -67,10 +67,11 @@ var (
 )
 
 func newHistory(w *world, seed uint64) *history {
-	h := &history{world: w, rnd: rand.New(rand.NewPCG(seed, 1)), bound: map[string]int{}, said: map[string]int{}, latest: map[string]call.Record{}}
+	h := &history{world: w, rnd: rand.New(rand.NewPCG(seed, 1)), bound: map[string]int{}, latest: map[string]call.Record{}}
 	h.carrier = &quiet{w: w, on: map[string]carrier.Dial{}, events: make(chan carrier.Event, 1000)}
 	w.run("quiet", h.carrier.run)
 	h.enter()
+	h.until("somebody is in office", h.office)
 	h.carrier.closed = w.addMute(50).end
 	door := &dispatch.Doorman{Desk: w.desk, Log: w.log(zerolog.WarnLevel)}
 	h.in = w.reception(door.Admit)
@@ -83,6 +84,9 @@ func (h *history) enter() {
 	h.nodes++
 	h.addNode(fmt.Sprintf("n%d", h.nodes), func(c *dispatch.Config) { c.Carrier = h.carrier })
 }
+
+// office reports whether somebody is in office.
+func (h *history) office() bool { _, err := h.desk.Usage(h.t.Context(), "platform"); return err == nil }
 
 func (h *history) play(steps int) {
 	for i := range steps {
@@ -108,7 +112,7 @@ func (h *history) play(steps int) {
 	}
 	h.until("nobody is in flight", h.inFlight("platform", 0))
 	h.compareCounts("the end")
-	h.within(5*time.Second, "every seat is idle", h.idleSeats(50))
+	h.noSeat()
 }
 
 // doOne does one thing and says what.
@@ -148,7 +152,7 @@ func (h *history) doOne() string {
 	case p < 99:
 		h.world.nodes[len(h.world.nodes)-1].stop()
 		h.enter()
-		h.until("somebody is in office", func() bool { _, err := h.desk.Usage(h.t.Context(), "platform"); return err == nil })
+		h.until("somebody is in office", h.office)
 		return "another office"
 	}
 	return "nothing"
@@ -211,9 +215,10 @@ func (h *history) set() string {
 		return what + " refused"
 	}
 	check(h.t, err)
-	before := h.said[scope]
+	before := 0 // in flight when the limit holds
 	h.until("the office goes by "+what, func() bool {
 		u, err := h.desk.Usage(ctx, scope)
+		before = u.InFlight
 		return err == nil && (u.Limit == nil) == (limit == nil) && (limit == nil || *u.Limit == *limit)
 	})
 	if delete(h.bound, scope); limit != nil {
@@ -247,7 +252,6 @@ func (h *history) compareCounts(step string) {
 				}
 				h.bound[scope] = max(*u.Limit, u.InFlight)
 			}
-			h.said[scope] = u.InFlight
 			if u.InFlight != want[scope] {
 				diff += fmt.Sprintf("%s: the office counts %d, the records say %d\n", scope, u.InFlight, want[scope])
 			}
@@ -263,25 +267,51 @@ func (h *history) compareCounts(step string) {
 	h.open = slices.DeleteFunc(h.open, func(id string) bool { r, ok := h.latest[id]; return ok && r.State.Terminal() })
 }
 
-// compareStore holds what was told of the records against the records.
+// compareStore holds what was told of the records against the records, until they
+// agree: everything goes on while one is read after the other.
 func (h *history) compareStore(step int) {
 	h.t.Helper()
-	var stored, told []string
-	_, err := h.world.records.Load(h.t.Context(), time.Now(), func(r call.Record, _ cdr.Rev) {
-		if r.InFlight() {
-			stored = append(stored, r.Order.CallID)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		var stored, told []string
+		_, err := h.world.records.Load(h.t.Context(), time.Now(), func(r call.Record, _ cdr.Rev) {
+			if r.InFlight() {
+				stored = append(stored, r.Order.CallID)
+			}
+		})
+		check(h.t, err)
+		for _, r := range h.records() {
+			if r.InFlight() {
+				told = append(told, r.Order.CallID)
+			}
 		}
-	})
-	check(h.t, err)
-	for _, r := range h.records() {
-		if r.InFlight() {
-			told = append(told, r.Order.CallID)
+		slices.Sort(stored)
+		slices.Sort(told)
+		if slices.Equal(slices.Compact(stored), told) {
+			return
+		}
+		if time.Now().After(end) {
+			h.t.Fatalf("step %d: in flight are %v in the store, and %v as told", step, stored, told)
 		}
 	}
-	slices.Sort(stored)
-	slices.Sort(told)
-	if !slices.Equal(slices.Compact(stored), told) {
-		h.t.Fatalf("step %d: in flight are %v in the store, and %v as told", step, stored, told)
+}
+
+// noSeat fails the test when one is still held.
+func (h *history) noSeat() {
+	h.t.Helper()
+	for end := time.Now().Add(5 * time.Second); !h.idleSeats(50)(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().Before(end) {
+			continue
+		}
+		var held []string
+		for _, b := range h.roster.Bots(time.Now()) {
+			for i, s := range b.Beat.Seats {
+				if s.State != wire.SeatIdle {
+					r := h.latest[s.CallID]
+					held = append(held, fmt.Sprintf("seat %d %s for %v: %+v", i, s.State, s.ForMS.Duration(), r))
+				}
+			}
+		}
+		h.t.Fatalf("seats are held:\n%s\n%s", strings.Join(held, "\n"), h.tail())
 	}
 }
 
