@@ -21,6 +21,7 @@ const (
 	ProviderCapacity Reason = "provider_capacity" // no alternative of some need has room; the scope names the primary
 	OrgCeiling       Reason = "org_ceiling"       // the org runs its ceiling
 	InboundReserve   Reason = "inbound_reserve"   // the org's remaining lines are owed to its inbound
+	CampaignPaused   Reason = "campaign_paused"   // the campaign is paused, whatever its cap
 	CampaignCap      Reason = "campaign_cap"      // the campaign runs its cap
 	PlatformFull     Reason = "platform_full"     // the platform runs its cap
 	PlatformReserve  Reason = "platform_reserve"  // the platform's remaining slots are owed to inbound
@@ -127,8 +128,11 @@ func (s *State) ask(o *org, r rank, c *crowd, needs [][]string, owed int) answer
 	a.gates = append(a.gates, g)
 
 	if c != nil && c.ID != "" {
-		g := Gate{Scope: "campaign:" + c.ID, OK: !c.full(0), InUse: len(c.live), Limit: c.Cap}
-		if !g.OK {
+		g := Gate{Scope: "campaign:" + c.ID, OK: !c.full(0), InUse: len(c.live), Limit: c.Limit()}
+		switch {
+		case c.Paused:
+			g.Reason = CampaignPaused
+		case !g.OK:
 			g.Reason = CampaignCap
 		}
 		a.gates = append(a.gates, g)
@@ -147,7 +151,10 @@ func (s *State) ask(o *org, r rank, c *crowd, needs [][]string, owed int) answer
 }
 
 // full says whether more calls of the campaign would be too many.
-func (c *crowd) full(more int) bool { return c.Cap != nil && len(c.live)+more >= *c.Cap }
+func (c *crowd) full(more int) bool {
+	limit := c.Limit()
+	return limit != nil && len(c.live)+more >= *limit
+}
 
 // blockedBy is every no of a, in order.
 func (a answer) blockedBy() []No {

@@ -138,7 +138,7 @@ func drawHistory(t *rapid.T) []op {
 		ops = append(ops, op{kind: opSetOrg, org: drawOrg(t, id)})
 	}
 	for _, id := range campaignIDs[:2] {
-		ops = append(ops, op{kind: opSetCampaign, campaign: Campaign{ID: id, Org: "A", Cap: drawLimit(t, 3, "cap")}})
+		ops = append(ops, op{kind: opSetCampaign, campaign: Campaign{ID: id, Org: "A", Cap: drawLimit(t, 3, "cap"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0}})
 	}
 	for _, id := range providerIDs {
 		ops = append(ops, op{kind: opSetLimit, provider: id, limit: rapid.SampledFrom([]int{Uncounted, 0, 1, 2, 5}).Draw(t, "limit")})
@@ -172,7 +172,7 @@ func drawHistory(t *rapid.T) []op {
 		case opDeleteOrg:
 			o.org.ID = rapid.SampledFrom(orgIDs).Draw(t, "org")
 		case opSetCampaign:
-			o.campaign = Campaign{ID: rapid.SampledFrom(campaignIDs).Draw(t, "campaign"), Org: rapid.SampledFrom(orgIDs).Draw(t, "org"), Cap: drawLimit(t, 3, "cap")}
+			o.campaign = Campaign{ID: rapid.SampledFrom(campaignIDs).Draw(t, "campaign"), Org: rapid.SampledFrom(orgIDs).Draw(t, "org"), Cap: drawLimit(t, 3, "cap"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0}
 		case opDeleteCampaign:
 			o.campaign.ID = rapid.SampledFrom(campaignIDs).Draw(t, "campaign")
 		case opSetPlatform:

@@ -162,8 +162,8 @@ func (w *witness) limits(c Call, d Decision) {
 	if k := n.running(c.Org, ""); o.Ceiling != nil && k > *o.Ceiling {
 		w.failf("I1", "org %s runs %d, ceiling %d", c.Org, k, *o.Ceiling)
 	}
-	if k, ok := n.campaigns[c.Campaign]; ok && k.Cap != nil && n.crowd(c) > *k.Cap {
-		w.failf("I1", "campaign %s runs %d, cap %d", c.Campaign, n.crowd(c), *k.Cap)
+	if k, ok := n.campaigns[c.Campaign]; ok && k.Limit() != nil && n.crowd(c) > *k.Limit() {
+		w.failf("I1", "campaign %s runs %d, cap %d", c.Campaign, n.crowd(c), *k.Limit())
 	}
 	for _, p := range d.Providers {
 		if l := w.ledger.Load(p); d.Basis != ByOverflow && l.Used > l.Limit {

@@ -225,7 +225,10 @@ func (n *naive) decide(c Call, lifted bool) (nos []No, providers, overflow []str
 	} else if o.Ceiling != nil && !in && running+n.owed(o) >= *o.Ceiling {
 		nos = append(nos, No{Scope: "org:" + o.ID, Reason: InboundReserve})
 	}
-	if k, ok := n.campaigns[c.Campaign]; ok && k.Cap != nil && n.crowd(c) >= *k.Cap {
+	switch k := n.campaigns[c.Campaign]; {
+	case k.Paused:
+		nos = append(nos, No{Scope: "campaign:" + c.Campaign, Reason: CampaignPaused})
+	case k.Cap != nil && n.crowd(c) >= *k.Cap:
 		nos = append(nos, No{Scope: "campaign:" + c.Campaign, Reason: CampaignCap})
 	}
 	switch total := n.running("", ""); {

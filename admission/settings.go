@@ -56,7 +56,17 @@ func (o Org) EffectiveReserve() int {
 type Campaign struct {
 	ID  string `json:"id"`
 	Org string `json:"org"` // whose it is now; a call counts for the org it came with
-	Cap *int   `json:"cap"` // most calls in flight; nil: none, 0: paused
+	Cap *int   `json:"cap"` // most calls in flight; nil: none, 0: none can go
+
+	Paused bool `json:"paused,omitempty"` // none goes; the cap is remembered
+}
+
+// Limit is the cap that holds now: 0 while it is paused, nil for none.
+func (c Campaign) Limit() *int {
+	if c.Paused {
+		return new(0)
+	}
+	return c.Cap
 }
 
 // Invalid is a setting that must not be written. The text holds every number

@@ -13,7 +13,7 @@ type Why struct {
 	State call.State `json:"state" doc:"Where it stands."`
 
 	WouldDial bool      `json:"would_dial" doc:"It would be dialled now."`
-	Reason    string    `json:"reason,omitempty" doc:"The first no: time, carrier, person_busy, person_gap, no_idle_bot, provider_capacity, org_ceiling, inbound_reserve, campaign_cap, platform_full, platform_reserve. More words may come."`
+	Reason    string    `json:"reason,omitempty" doc:"The first no: time, carrier, person_busy, person_gap, no_idle_bot, provider_capacity, org_ceiling, inbound_reserve, campaign_paused, campaign_cap, platform_full, platform_reserve. More words may come."`
 	Scope     string    `json:"scope,omitempty" doc:"Whose no it is: org:acme, campaign:recall, provider:stt:deepgram, platform, bots:eu-west."`
 	Gates     []WhyGate `json:"gates" nullable:"false" doc:"Every question, asked now."`
 

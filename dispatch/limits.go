@@ -92,7 +92,7 @@ func (o *office) usage(scope string) (u api.Usage) {
 	case "campaign":
 		for _, x := range r.Campaigns {
 			if x.ID == id {
-				return api.Usage{InFlight: x.InFlight, Limit: x.Cap, Waiting: x.Waiting}
+				return api.Usage{InFlight: x.InFlight, Limit: x.Limit(), Waiting: x.Waiting}
 			}
 		}
 	}

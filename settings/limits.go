@@ -37,10 +37,7 @@ func (l Limits) Admission() (admission.Platform, []admission.Org, []admission.Ca
 	}
 	var campaigns []admission.Campaign
 	for _, id := range slices.Sorted(maps.Keys(l.Campaigns)) {
-		c := admission.Campaign{ID: id, Org: l.Campaigns[id].Org, Cap: l.Campaigns[id].Cap}
-		if l.Campaigns[id].Paused {
-			c.Cap = new(0)
-		}
+		c := admission.Campaign{ID: id, Org: l.Campaigns[id].Org, Cap: l.Campaigns[id].Cap, Paused: l.Campaigns[id].Paused}
 		campaigns = append(campaigns, c)
 	}
 	return p, orgs, campaigns

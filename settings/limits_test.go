@@ -56,7 +56,7 @@ func TestLimits(t *testing.T) {
 	soon(t, "all of it is seen", func() bool { l, _ := b.Limits(); return l.Platform.Cap == 50 && len(l.Campaigns) == 1 })
 	l, _ := b.Limits()
 	p, orgs, campaigns := l.Admission()
-	if p.Cap != 50 || p.Full != "refuse" || p.Withhold["retry"] != 3 || len(orgs) != 1 || orgs[0].Floor != 3 || *campaigns[0].Cap != 0 {
+	if p.Cap != 50 || p.Full != "refuse" || p.Withhold["retry"] != 3 || len(orgs) != 1 || orgs[0].Floor != 3 || *campaigns[0].Cap != 2 || *campaigns[0].Limit() != 0 {
 		t.Errorf("admission is told %+v %+v %+v", p, orgs, campaigns)
 	}
 	// A campaign may go to another org, and its calls count for the one they came with.

@@ -66,6 +66,7 @@ func TestLimits(t *testing.T) {
 		w.t.Logf("a larger cap took %v", took)
 		_, err = w.settings.PutCampaign(ctx, api.Campaign{ID: "recall", Org: "acme", Cap: &two, Paused: true})
 		check(w.t, err)
+		w.within(time.Second, "the other waits for its campaign to go on", func() bool { return w.waitsFor("campaign_paused", "campaign:recall", ids...) == 1 })
 
 		_, err = w.settings.PutOrg(ctx, api.Org{ID: "acme", Ceiling: &two})
 		check(w.t, err)
