@@ -156,6 +156,36 @@ func (c *Client) DeleteNumber(ctx context.Context, number string) error {
 	return err
 }
 
+// Orgs are all envelopes that the token may see.
+func (c *Client) Orgs(ctx context.Context) (out OrgPage, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/orgs", nil, nil, nil, &out)
+	return out, err
+}
+
+// PutOrg sets an org's envelope; what is left out is the default.
+func (c *Client) PutOrg(ctx context.Context, o Org) (out OrgState, err error) {
+	_, err = c.do(ctx, http.MethodPut, "/v1/orgs/"+url.PathEscape(o.ID), nil, nil, o, &out)
+	return out, err
+}
+
+// Campaigns are all campaigns with a cap that the token may see.
+func (c *Client) Campaigns(ctx context.Context) (out CampaignPage, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/campaigns", nil, nil, nil, &out)
+	return out, err
+}
+
+// Campaign is one, and how it is used.
+func (c *Client) Campaign(ctx context.Context, id string) (out CampaignState, err error) {
+	_, err = c.do(ctx, http.MethodGet, "/v1/campaigns/"+url.PathEscape(id), nil, nil, nil, &out)
+	return out, err
+}
+
+// PutCampaign sets a campaign's cap, or pauses it; what is left out is the default.
+func (c *Client) PutCampaign(ctx context.Context, k Campaign) (out CampaignState, err error) {
+	_, err = c.do(ctx, http.MethodPut, "/v1/campaigns/"+url.PathEscape(k.ID), nil, nil, k, &out)
+	return out, err
+}
+
 // Claim asks for a bot, now; it takes as long as the bot's warm-up. Ending ctx
 // gives the seat back.
 func (c *Client) Claim(ctx context.Context, claim Claim) (out Assignment, err error) {

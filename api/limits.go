@@ -65,6 +65,18 @@ type OrgState struct {
 	Counted
 }
 
+// OrgPage are all envelopes; how one is used, it says itself.
+type OrgPage struct {
+	Orgs     []Org     `json:"orgs" nullable:"false" doc:"By id."`
+	Warnings []Warning `json:"warnings" nullable:"false" doc:"Of these orgs."`
+}
+
+// CampaignPage are all campaigns with a cap of their own.
+type CampaignPage struct {
+	Campaigns []Campaign `json:"campaigns" nullable:"false" doc:"By id."`
+	Warnings  []Warning  `json:"warnings" nullable:"false" doc:"Of these campaigns."`
+}
+
 // CampaignState is a campaign and how it is used.
 type CampaignState struct {
 	Campaign

@@ -91,8 +91,8 @@ func TestEveryPathNeedsAToken(t *testing.T) {
 			}
 		}
 	}
-	if n != 28 {
-		t.Errorf("%d operations, want 28", n)
+	if n != 30 {
+		t.Errorf("%d operations, want 30", n)
 	}
 	w.srv.Mux().HandleFunc("GET /v1/forgotten/{id}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	for secret, want := range map[string]int{"": 401, viewer: 403, operator: 403, admin: 200} {

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -42,6 +44,8 @@ type (
 	}
 	putPlatformInput struct{ Body api.Platform }
 	orgOutput        struct{ Body api.OrgState }
+	orgsOutput       struct{ Body api.OrgPage }
+	campaignsOutput  struct{ Body api.CampaignPage }
 	campaignOutput   struct{ Body api.CampaignState }
 	platformOutput   struct{ Body api.PlatformState }
 )
@@ -60,6 +64,8 @@ func (s *Server) limitRoutes() {
 		return o
 	}
 	org, campaign := "/v1/orgs/{id}", "/v1/campaigns/{id}"
+	register(s, Viewer, op(http.MethodGet, "/v1/orgs", "list-orgs", "limits", "All envelopes"), reads, s.orgs)
+	register(s, Viewer, op(http.MethodGet, "/v1/campaigns", "list-campaigns", "limits", "All campaigns that have a cap"), reads, s.campaigns)
 	register(s, Viewer, op(http.MethodGet, org, "get-org", "limits", "An org's envelope and how it is used"), append(reads, api.CodeOrgNotFound), s.org)
 	register(s, Admin, op(http.MethodPut, org, "put-org", "limits", "Set an org's envelope"), puts, s.putOrg)
 	register(s, Admin, op(http.MethodDelete, org, "delete-org", "limits", "Take an org's envelope away; its calls go on without one"), append(reads, api.CodeOrgNotFound), s.deleteOrg)
@@ -145,6 +151,38 @@ func (s *Server) orgState(ctx context.Context, l settings.Limits, o api.Org) *or
 	return &orgOutput{api.OrgState{
 		Org: o, EffectiveReserve: settings.OrgOf(o).EffectiveReserve(), Warnings: l.Warnings("org:" + o.ID), Counted: s.counts(ctx, "org:"+o.ID),
 	}}
+}
+
+// orgs lists envelopes: all, or the one of a token that is bound to an org.
+func (s *Server) orgs(ctx context.Context, _ *struct{}) (*orgsOutput, error) {
+	l, err := s.limits()
+	if err != nil {
+		return nil, err
+	}
+	out := api.OrgPage{Orgs: []api.Org{}, Warnings: []api.Warning{}}
+	for _, id := range slices.Sorted(maps.Keys(l.Orgs)) {
+		if mine := who(ctx).Org; mine == "" || mine == id {
+			out.Orgs = append(out.Orgs, l.Orgs[id])
+			out.Warnings = append(out.Warnings, l.Warnings("org:"+id)...)
+		}
+	}
+	return &orgsOutput{out}, nil
+}
+
+// campaigns is as orgs.
+func (s *Server) campaigns(ctx context.Context, _ *struct{}) (*campaignsOutput, error) {
+	l, err := s.limits()
+	if err != nil {
+		return nil, err
+	}
+	out := api.CampaignPage{Campaigns: []api.Campaign{}, Warnings: []api.Warning{}}
+	for _, id := range slices.Sorted(maps.Keys(l.Campaigns)) {
+		if mine := who(ctx).Org; mine == "" || mine == l.Campaigns[id].Org {
+			out.Campaigns = append(out.Campaigns, l.Campaigns[id])
+			out.Warnings = append(out.Warnings, l.Warnings("campaign:"+id)...)
+		}
+	}
+	return &campaignsOutput{out}, nil
 }
 
 func (s *Server) org(ctx context.Context, in *idInput) (*orgOutput, error) {

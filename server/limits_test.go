@@ -75,6 +75,16 @@ func TestLimits(t *testing.T) {
 	if got := read[api.PlatformState](t, w.ask("GET", "/v1/platform", nil, as(viewer)...), 200); got.EffectiveCap != 3 || len(got.Warnings) != 1 || got.Warnings[0].Code != "floors_oversubscribed" {
 		t.Errorf("platform: %+v", got)
 	}
+	read[api.OrgState](t, w.ask("PUT", "/v1/orgs/zahn", `{"ceiling":0}`, as(admin)...), 200)
+	if all := read[api.OrgPage](t, w.ask("GET", "/v1/orgs", nil, as(viewer)...), 200); len(all.Orgs) != 2 || all.Orgs[0].ID != "acme" || *all.Orgs[0].Ceiling != 8 || len(all.Warnings) != 1 || all.Warnings[0].Scope != "org:zahn" {
+		t.Errorf("orgs: %+v", all)
+	}
+	if all := read[api.CampaignPage](t, w.ask("GET", "/v1/campaigns", nil, as(viewer)...), 200); len(all.Campaigns) != 1 || !all.Campaigns[0].Paused || len(all.Warnings) != 0 {
+		t.Errorf("campaigns: %+v", all)
+	}
+	if own := read[api.OrgPage](t, w.ask("GET", "/v1/orgs", nil, as(acme)...), 200); len(own.Orgs) != 1 || own.Orgs[0].ID != "acme" || len(own.Warnings) != 0 {
+		t.Errorf("a token's own org: %+v", own)
+	}
 	// A token of one org sees its own.
 	read[api.OrgState](t, w.ask("GET", "/v1/orgs/acme", nil, as(acme)...), 200)
 	read[api.CampaignState](t, w.ask("GET", "/v1/campaigns/recall", nil, as(acme)...), 200)

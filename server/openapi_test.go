@@ -49,8 +49,8 @@ func TestOpenAPI(t *testing.T) {
 		if want := map[string]string{"/openapi.json": "3.1.0", "/openapi-3.0.json": "3.0.3"}[path]; doc.OpenAPI != want {
 			t.Errorf("%s: version %s, want %s", path, doc.OpenAPI, want)
 		}
-		if n := len(doc.Paths); n != 23 {
-			t.Errorf("%s: %d paths, want 23", path, n)
+		if n := len(doc.Paths); n != 25 {
+			t.Errorf("%s: %d paths, want 25", path, n)
 		}
 	}
 }

@@ -21,13 +21,15 @@ func main() {
 		Carrier struct {
 			Serve carrierCommand `cmd:"" help:"A simulated Twilio on loopback."`
 		} `cmd:"" help:"The simulated carrier."`
-		NATS     natsCommand     `cmd:"" name:"nats" help:"The embedded NATS server with JetStream, on loopback."`
-		Simulate simulateCommand `cmd:"" help:"What settings would do: a scenario in fake time, policy beside policy."`
-		Calls    callsCommand    `cmd:"" help:"Calls: place, ls, info, why, cancel."`
-		Bots     botsCommand     `cmd:"" help:"Bots: ls, cordon, uncordon, drain."`
-		Scale    scaleCommand    `cmd:"" help:"What the autoscaler is told, and why."`
-		Version  struct{}        `cmd:"" help:"Print the version."`
-		Log      program.Log     `embed:""`
+		NATS      natsCommand      `cmd:"" name:"nats" help:"The embedded NATS server with JetStream, on loopback."`
+		Simulate  simulateCommand  `cmd:"" help:"What settings would do: a scenario in fake time, policy beside policy."`
+		Calls     callsCommand     `cmd:"" help:"Calls: place, ls, info, why, cancel."`
+		Bots      botsCommand      `cmd:"" help:"Bots: ls, cordon, uncordon, drain."`
+		Orgs      orgsCommand      `cmd:"" help:"Envelopes: ls, set."`
+		Campaigns campaignsCommand `cmd:"" help:"Campaigns: ls, set, pause, resume."`
+		Scale     scaleCommand     `cmd:"" help:"What the autoscaler is told, and why."`
+		Version   struct{}         `cmd:"" help:"Print the version."`
+		Log       program.Log      `embed:""`
 	}
 	k := program.Parse(&cli, "dibs", "A warm pool of voice bots on NATS.", os.Args[1:])
 	log := cli.Log.Logger()
@@ -54,6 +56,10 @@ func main() {
 			ask = &cli.Calls
 		case "bots":
 			ask = &cli.Bots
+		case "orgs":
+			ask = &cli.Orgs
+		case "campaigns":
+			ask = &cli.Campaigns
 		case "scale":
 			ask = &cli.Scale
 		}
