@@ -114,7 +114,7 @@ func TestLimits(t *testing.T) {
 	want := []string{
 		"org.envelope_changed acme acme org.put", "org.envelope_changed acme acme org.put", "operator.action recall ghost campaign.put",
 		"operator.action recall acme campaign.put", "operator.action platform  platform.put", "operator.action platform  platform.put",
-		"org.envelope_changed acme acme org.delete", "operator.action recall acme campaign.delete",
+		"org.envelope_changed zahn zahn org.put", "org.envelope_changed acme acme org.delete", "operator.action recall acme campaign.delete",
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q\nwant %q", told, want)
