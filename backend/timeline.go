@@ -27,7 +27,7 @@ func emitter(log *events.Log, zl zerolog.Logger) func(dispatch.Happening) {
 		if subject == "" {
 			subject = "dispatch"
 		}
-		log.Emit(events.Event{Type: h.Type, Subject: subject, At: h.At, Org: h.Order.Org, Region: h.Order.Region, Data: data})
+		log.Emit(events.Event{ID: h.ID, Type: h.Type, Subject: subject, At: h.At, Org: h.Order.Org, Region: h.Order.Region, Data: data})
 	}
 }
 

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -50,11 +52,31 @@ func (c *caller) store(ctx context.Context, next call.Record) bool {
 		c.exists(ctx, err)
 	case errors.Is(err, cdr.ErrLost):
 		c.lost = err
-	case ctx.Err() == nil:
+	case ctx.Err() != nil:
+		return c.storedAfterAll(next)
+	default:
 		c.o.d.cfg.Log.Error().Err(err).Str("call", c.id).Msg("record not stored")
 		c.lost = err
 	}
 	return false
+}
+
+// storedAfterAll is for a write whose answer the end of the office has cut off: what was
+// stored is told, and nothing new is written.
+func (c *caller) storedAfterAll(next call.Record) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	r, rev, err := c.o.d.cfg.Records.Get(ctx, c.id)
+	if err != nil {
+		return false
+	}
+	is, err1 := json.Marshal(r)
+	meant, err2 := json.Marshal(next)
+	if err1 != nil || err2 != nil || !bytes.Equal(is, meant) {
+		return false
+	}
+	c.rec, c.rev = next, rev
+	return true
 }
 
 // exists is for a message whose call has a record that taking office did not show.

@@ -83,6 +83,7 @@ type Happening struct {
 	At     time.Time
 	Record *call.Record // as it is afterwards; nil when it has none
 	Detail map[string]any
+	ID     string // of an end: when it is told again after a crash it is the same one
 }
 
 func (c Config) validate() error {

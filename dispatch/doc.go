@@ -44,6 +44,10 @@
 // # If X dies
 //
 //   - This process: another is in office within 2 s; see package call for each step.
+//     The end of a call that it stored and did not live to tell is told by the next,
+//     as the same event; any other step that was not told is missing in the timeline,
+//     and the record has it. It leaves no seat behind of which no record tells, unless
+//     it is killed: then the bot frees that seat when no media comes.
 //   - It is paused: its office is over by its own clock before another can have it;
 //     its writes meet newer revisions and are refused; an intent older than 5 s is
 //     not sent.

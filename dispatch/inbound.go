@@ -240,7 +240,11 @@ func (t *taken) step(typ string, ev call.Event, detail map[string]any) {
 
 func (t *taken) tell(typ string, detail map[string]any) {
 	rec := t.rec
-	t.told = append(t.told, Happening{Type: typ, Order: rec.Order, At: time.Now().Truncate(time.Millisecond), Record: &rec, Detail: detail})
+	var id string
+	if rec.State.Terminal() {
+		id = endID(rec)
+	}
+	t.told = append(t.told, Happening{ID: id, Type: typ, Order: rec.Order, At: time.Now().Truncate(time.Millisecond), Record: &rec, Detail: detail})
 }
 
 // decline is what a caller gets whom we cannot take.

@@ -69,6 +69,9 @@ func (o *office) load(r call.Record, rev cdr.Rev) {
 	o.knowAll(r)
 	delete(o.inFlight, id)
 	delete(o.known, id)
+	if r.State.Terminal() {
+		o.tellEnd(r)
+	}
 	switch {
 	case r.InFlight() || len(call.Pending(r)) > 0:
 		o.inFlight[id] = newCaller(o, r, rev)

@@ -40,10 +40,10 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 	if ev.Reason != "" {
 		detail["reason"] = ev.Reason
 	}
-	typ := callChanged
+	typ, id := callChanged, ""
 	switch {
 	case r.State.Terminal() && !before.State.Terminal():
-		typ = events.CallEnded
+		typ, id = events.CallEnded, endID(r)
 		c.o.d.outcomes.note(r)
 		detail["outcome"] = string(r.Outcome())
 		if a := r.Last(); a != nil && !a.LiveAt.IsZero() {
@@ -72,5 +72,30 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 	case ev.Kind == call.EvCancel:
 		typ = callCancelRequested
 	}
-	c.o.d.cfg.Emit(Happening{Type: typ, Order: r.Order, At: c.now().Truncate(time.Millisecond), Record: &r, Detail: detail})
+	c.o.d.cfg.Emit(Happening{Type: typ, Order: r.Order, At: c.now().Truncate(time.Millisecond), Record: &r, Detail: detail, ID: id})
+}
+
+// endID names the one end of a call, unless its id is so long that none can be made.
+func endID(r call.Record) string {
+	if id := r.Order.CallID + "/ended"; len(id) <= events.MaxID {
+		return id
+	}
+	return ""
+}
+
+// toldAgain is how long after its end a call's end is told again by an office that finds
+// it: within the time in which the log recognises what it has.
+const toldAgain = 100 * time.Second
+
+// tellEnd tells that a call had ended when the office was taken: whoever stored the end
+// may have died before it was told.
+func (o *office) tellEnd(r call.Record) {
+	if o.d.clock.real(o.d.clock.now().Sub(r.EndedAt)) > toldAgain {
+		return
+	}
+	detail := map[string]any{"state": string(r.State), "outcome": string(r.Outcome())}
+	if a := r.Last(); a != nil {
+		detail["attempt"] = a.ID
+	}
+	o.d.cfg.Emit(Happening{Type: events.CallEnded, Order: r.Order, At: r.EndedAt.Truncate(time.Millisecond), Record: &r, Detail: detail, ID: endID(r)})
 }

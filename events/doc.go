@@ -42,7 +42,8 @@
 //     publishes what it has when the server is back. Publish fails with
 //     [ErrUnavailable].
 //   - The process: what was in its buffers is lost. The truth about a call is its
-//     record, not its timeline.
+//     record, not its timeline. Of the end of a call the next dispatcher tells again,
+//     with the id <call>/ended, when it is no older than 100 s.
 //   - Its context ends: Run publishes what it has for five more seconds.
 //   - A reader: it goes on from the cursor of the last event it saw.
 package events

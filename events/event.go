@@ -35,8 +35,8 @@ type Event struct {
 // Limits of one event.
 const (
 	MaxData   = 32 << 10 // bytes of the data
-	maxID     = 128
-	maxTokens = 3 // of a type: as deep as timelines are read
+	MaxID     = 128      // characters of an id, a source, a trace
+	maxTokens = 3        // of a type: as deep as timelines are read
 )
 
 // The attributes, as headers. Subscribers in any language see these.
@@ -76,8 +76,8 @@ func (e Event) Check() error {
 		}
 	}
 	for _, f := range []struct{ name, text string }{{"id", e.ID}, {"source", e.Source}, {"trace", e.Trace}} {
-		if len(f.text) > maxID || strings.ContainsFunc(f.text, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '%' }) {
-			return fmt.Errorf("%s: %.40q, want at most %d printable characters", f.name, f.text, maxID)
+		if len(f.text) > MaxID || strings.ContainsFunc(f.text, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '%' }) {
+			return fmt.Errorf("%s: %.40q, want at most %d printable characters", f.name, f.text, MaxID)
 		}
 	}
 	if len(e.Data) > MaxData {

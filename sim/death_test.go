@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dibs/call"
 	"dibs/carrier/simcarrier"
 	"dibs/dispatch"
@@ -151,5 +153,47 @@ func TestOfficeEndsBeforeTheRecord(t *testing.T) {
 		w.until("it ends", w.ended("c1"))
 		w.wantEnd("c1", call.Completed, 1)
 		w.nothingLeft()
+	})
+}
+
+// The one in office dies between the record of a call's end and the telling of it: the
+// next one tells it, as the same event, once.
+func TestEndIsTold(t *testing.T) {
+	inBareWorld(t, func(w *world) {
+		ids := map[string][]string{} // who told it, by the event's id
+		var mu sync.Mutex
+		hears := func(name string, deaf bool) func(*dispatch.Config) {
+			return func(c *dispatch.Config) {
+				c.Emit = func(h dispatch.Happening) {
+					if h.Type != events.CallEnded || deaf {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					ids[h.ID] = append(ids[h.ID], name)
+				}
+			}
+		}
+		first := w.addNode("first", hears("first", true)) // as if it died: its last words are lost
+		w.addBots(1)
+		w.put("c1")
+		w.until("it ends", w.ended("c1"))
+		first.stop()
+		w.addNode("second", hears("second", false))
+		w.until("the end is told", func() bool { mu.Lock(); defer mu.Unlock(); return len(ids) > 0 })
+		second := w.nodes[1]
+		w.put("c2")
+		w.until("another one ends", w.ended("c2"))
+		second.stop()
+		time.Sleep(2 * time.Minute) // what is old was told, or nobody can tell it once
+		w.addNode("third", hears("third", false))
+		w.put("c3")
+		w.until("a third one ends", w.ended("c3"))
+		mu.Lock()
+		defer mu.Unlock()
+		want := map[string][]string{"c1/ended": {"second"}, "c2/ended": {"second"}, "c3/ended": {"third"}}
+		if diff := cmp.Diff(want, ids); diff != "" {
+			w.t.Errorf("told (-want +got):\n%s", diff)
+		}
 	})
 }
