@@ -27,17 +27,23 @@ func newOutcomes() *outcomes {
 	}
 }
 
-func (c *outcomes) note(r call.Record) {
-	region := r.Order.Region
+// know lets every outcome of a region stand at 0 at least: an increase from nothing is
+// not seen by whoever watches.
+func (c *outcomes) know(region string) {
 	c.mu.Lock()
 	first := !c.seen[region]
 	c.seen[region] = true
 	c.mu.Unlock()
-	if first { // an increase from nothing is not seen by whoever watches
+	if first {
 		for _, o := range call.Outcomes() {
 			c.ended.WithLabelValues(region, string(o)).Add(0)
 		}
 	}
+}
+
+func (c *outcomes) note(r call.Record) {
+	region := r.Order.Region
+	c.know(region)
 	if r.Order.NoWait && r.Outcome() == call.BotUnavailable {
 		return // it asked for that
 	}

@@ -75,6 +75,7 @@ func (o *office) enqueue(w *waiter) {
 	}
 	w.asked = c.Needs
 	o.regions[w.key.Region] = true
+	o.d.outcomes.know(w.key.Region)
 	o.adm.Remove(id)
 	if err := o.adm.Enqueue(c); err != nil && !errors.Is(err, admission.ErrKnown) {
 		o.d.cfg.Log.Error().Err(err).Str("call", id).Msg("not queued for admission")
