@@ -139,10 +139,13 @@ func (o *office) run(ctx context.Context) error {
 		o.read = true
 		o.recover(ctx)
 	}
-	net := time.NewTicker(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
-	defer net.Stop()
 	second := time.NewTicker(scaleEvery)
 	defer second.Stop()
+	// Who asks for a bot in vain is in flight for a moment. Asked at the tick of the
+	// second, it would be so whenever the demand is counted.
+	between := time.After(scaleEvery / 2)
+	net := time.NewTicker(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
+	defer net.Stop()
 	hour := time.NewTicker(time.Minute)
 	defer hour.Stop()
 	for {
@@ -182,6 +185,8 @@ func (o *office) run(ctx context.Context) error {
 		case <-beats:
 		case <-due:
 		case <-seats:
+		case <-between:
+			net.Reset(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
 		case <-net.C:
 			o.probe()
 		case <-second.C:

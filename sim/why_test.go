@@ -2,17 +2,21 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"dibs/api"
 	"dibs/call"
 	"dibs/demand"
 	"dibs/dispatch"
+	"dibs/wire"
 )
 
 // Two calls and one bot: the second one waits, and everything that is said about it
@@ -82,4 +86,38 @@ func whyAndDemand(w *world) {
 	if _, err := w.desk.Why(t.Context(), "nobody"); !errors.Is(err, api.ErrNotFound) {
 		t.Errorf("why of nobody: %v", err)
 	}
+}
+
+// A call that waits for a bot asks every few seconds. Whenever the demand is counted it
+// waits, and is never in flight by the accident of the same tick.
+func TestDemandOfOneWhoWaits(t *testing.T) {
+	inWorld(t, answers, func(w *world) {
+		var mu sync.Mutex
+		var told []dispatch.RegionNumbers
+		_, err := w.broker.Connect(w.t).Subscribe(wire.Scale(), func(m *nats.Msg) {
+			var n dispatch.Numbers
+			if err := json.Unmarshal(m.Data, &n); err != nil {
+				w.t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if r, ok := n.Regions["eu-west"]; ok {
+				told = append(told, r)
+			}
+		})
+		check(w.t, err)
+		w.put("c1")
+		w.until("it waits", func() bool { return !w.get("c1").BotWaitSince.IsZero() })
+		time.Sleep(80 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if asked := len(w.get("c1").Attempts); asked < 10 || len(told) < 75 {
+			w.t.Errorf("%d attempts, told %d times: this looks at nothing", asked, len(told))
+		}
+		for i, r := range told {
+			if *r.Input.InFlight != 0 || *r.Input.Direct != 1 {
+				w.t.Errorf("second %d: %d in flight, %d wait", i, *r.Input.InFlight, *r.Input.Direct)
+			}
+		}
+	})
 }
