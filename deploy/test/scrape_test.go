@@ -22,8 +22,8 @@ const token = "a-token-for-the-scrape"
 
 // A real Prometheus that has loaded our rules scrapes two real backends, while one call
 // waits for a bot: what the autoscaler asks is answered with 1, not with 2 because there
-// are two of them. When nobody is in office any more, the answer becomes none, and never
-// 0. What the rules make of it is promtool's to test.
+// are two of them, and our recording rules say the same. When nobody is in office any
+// more, the answer becomes none, and never 0.
 func TestScrape(t *testing.T) {
 	promtool(t, ".", "--version") // skips where Debian's package is not there
 	dir := t.TempDir()
@@ -73,7 +73,9 @@ func TestScrape(t *testing.T) {
 	}
 	until(t, "both are scraped", func() bool { return len(ask(`dibs_demand_units{term="direct"} == 1`)) == 2 })
 	is(query("eu-west"), "1")
-	is(`max(dibs_wanted_bots{region="eu-west"})`, "3")                                   // the floor
+	is(`max(dibs_wanted_bots{region="eu-west"})`, "3") // the floor
+	is(`dibs:demand_units{region="eu-west"}`, "1")
+	is(`dibs:wanted_bots{region="eu-west"}`, "3")
 	is(`max(dibs_call_outcomes_total{region="eu-west",outcome="bot_unavailable"})`, "0") // so that the first is an increase
 
 	for _, stop := range stops {
