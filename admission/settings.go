@@ -56,7 +56,7 @@ func (o Org) EffectiveReserve() int {
 type Campaign struct {
 	ID  string `json:"id"`
 	Org string `json:"org"` // whose it is now; a call counts for the org it came with
-	Cap *int   `json:"cap"` // most calls in flight; nil: none, 0: none can go
+	Cap *int   `json:"cap"` // most calls in flight; nil: no cap, 0: none can go
 
 	Paused bool `json:"paused,omitempty"` // none goes; the cap is remembered
 }

@@ -144,7 +144,8 @@ func (o *office) run(ctx context.Context) error {
 	// Who asks for a bot in vain is in flight for a moment. Asked at the tick of the
 	// second, it would be so whenever the demand is counted.
 	between := time.After(scaleEvery / 2)
-	net := time.NewTicker(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
+	netEvery := max(o.d.clock.real(5*time.Second), 10*time.Millisecond)
+	net := time.NewTicker(netEvery)
 	defer net.Stop()
 	hour := time.NewTicker(time.Minute)
 	defer hour.Stop()
@@ -186,7 +187,7 @@ func (o *office) run(ctx context.Context) error {
 		case <-due:
 		case <-seats:
 		case <-between:
-			net.Reset(max(o.d.clock.real(5*time.Second), 10*time.Millisecond))
+			net.Reset(netEvery)
 		case <-net.C:
 			o.probe()
 		case <-second.C:

@@ -159,13 +159,15 @@ func (s *Server) orgs(ctx context.Context, _ *struct{}) (*orgsOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := api.OrgPage{Orgs: []api.Org{}, Warnings: []api.Warning{}}
+	out := api.OrgPage{Orgs: []api.Org{}}
+	shown := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(l.Orgs)) {
 		if mine := who(ctx).Org; mine == "" || mine == id {
 			out.Orgs = append(out.Orgs, l.Orgs[id])
-			out.Warnings = append(out.Warnings, l.Warnings("org:"+id)...)
+			shown["org:"+id] = true
 		}
 	}
+	out.Warnings = slices.DeleteFunc(l.Warnings(""), func(w api.Warning) bool { return !shown[w.Scope] })
 	return &orgsOutput{out}, nil
 }
 
@@ -175,13 +177,15 @@ func (s *Server) campaigns(ctx context.Context, _ *struct{}) (*campaignsOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := api.CampaignPage{Campaigns: []api.Campaign{}, Warnings: []api.Warning{}}
+	out := api.CampaignPage{Campaigns: []api.Campaign{}}
+	shown := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(l.Campaigns)) {
 		if mine := who(ctx).Org; mine == "" || mine == l.Campaigns[id].Org {
 			out.Campaigns = append(out.Campaigns, l.Campaigns[id])
-			out.Warnings = append(out.Warnings, l.Warnings("campaign:"+id)...)
+			shown["campaign:"+id] = true
 		}
 	}
+	out.Warnings = slices.DeleteFunc(l.Warnings(""), func(w api.Warning) bool { return !shown[w.Scope] })
 	return &campaignsOutput{out}, nil
 }
 
