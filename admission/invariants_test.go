@@ -63,8 +63,9 @@ func (w *witness) forget(o op) {
 			w.passed = keep
 		}
 	case o.kind == opRemove && o.call.ID != "":
-		if !w.waits(o.call.Org, o.call.Class) {
+		if !w.waits(o.call.Org, o.call.Class) { // the next of this class begins at nothing, as since does
 			delete(w.watchedIn[o.call.Org], o.call.Class)
+			delete(w.watched[o.call.Org], o.call.Class)
 		}
 	}
 }
