@@ -123,7 +123,7 @@ func (b *Bot) beat() wire.Beat {
 	draining, cordoned, deaf := b.draining, b.cordoned != "", b.deaf
 	b.mu.Unlock()
 	return wire.Beat{
-		V: wire.Version, BotID: b.id, Instance: b.instance, Revision: b.cfg.Revision, Region: b.cfg.Region, Pool: b.cfg.Pool, Pod: b.cfg.Pod,
+		V: wire.Version, BotID: b.id, Instance: b.instance, Revision: b.cfg.Revision, Region: b.cfg.Region, Pool: b.cfg.Pool, Pod: b.cfg.Pod, MediaURL: b.cfg.MediaURL,
 		Seats: b.seats.View(now), Cordoned: cordoned, Draining: draining, NotReady: deaf, Breaker: view(b.breaker.View()),
 		Flows: b.warmer.Cached(), RSS: rss(), Calls: b.seats.Calls(), Minute: b.minute.view(now),
 		UptimeMS: wire.ToMillis(now.Sub(b.started)), Protocols: []int{wire.Version},

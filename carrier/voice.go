@@ -1,9 +1,13 @@
 package carrier
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
-// Voice is a carrier that asks what to do with a call: with one that comes in, and
-// with one whose media socket has closed while the caller is still there.
+// Voice is a carrier that asks what to do with a call: with one that comes in, with
+// one whose media socket has closed while the caller is still there, and with one
+// that we take away from its socket.
 type Voice interface {
 	Carrier
 
@@ -14,6 +18,12 @@ type Voice interface {
 	// Instruct is an answer as the carrier reads it. The error names what it would not
 	// take; whoever gets one may still answer the zero Instruction.
 	Instruct(i Instruction) (contentType string, body []byte, err error)
+
+	// Redirect ends what an answered call does now, its media socket included, and lets
+	// the carrier ask at url how to go on: for a bot that holds its socket and says
+	// nothing. A call that has ended, or that nobody has answered, is an [*Error] with
+	// [Refused]; twice is as good as once.
+	Redirect(ctx context.Context, id, url string) error
 }
 
 // Question is what a carrier says of the call it asks about.

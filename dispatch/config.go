@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -62,6 +63,10 @@ type Config struct {
 	Sorry func(ctx context.Context, o call.Order) (say, language string)
 	// Checkpoint is what the bot of a call last left for the one after it. Nil: nothing.
 	Checkpoint func(ctx context.Context, callID string) json.RawMessage
+
+	// Media asks the bots' media servers whether they are there. Nil: a client that
+	// follows no redirect and keeps no connection.
+	Media *http.Client
 
 	// Emit is told of everything that happens to a call; it must not block. Nil:
 	// nobody listens.

@@ -36,6 +36,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	if cfg.At == nil {
 		cfg.At = func(Step, string) {}
 	}
+	cfg.Media = mediaClient(cfg.Media)
 	return &Dispatcher{cfg: cfg, clock: newClock(cfg.Hurry), outcomes: newOutcomes(), pace: newPacer(cfg.CPS)}, nil
 }
 

@@ -26,6 +26,7 @@
 //
 //	carrier ─▶ Reception (any replica): claim, record ──adopt──▶ desk ──▶ a caller for it
 //	carrier ─▶ next: the socket has closed ──▶ desk ──▶ caller: asks the bot, rescues
+//	        ◀─ Redirect: ask, although it has not ─────────────────┘ its bot is gone
 //
 // # Taking office
 //
@@ -57,7 +58,9 @@
 //     evidence is unknown.
 //   - A bot before the dial: the claim takes another. While it rings: the carrier
 //     connects to nothing, asks, and is led to another. In the conversation: the same.
-//     A bot that is only cut off from NATS talks on; nobody hangs up on it.
+//   - A bot that holds its media socket and says nothing, because it is frozen or its
+//     machine has lost its power: silent.go. The caller hears silence for some 17 s.
+//     One that is only cut off from NATS talks on; nobody hangs up on it.
 //   - Whoever answered a call that came in, after its record: the next office, or the
 //     first thing that is said of it, finds the record. Nobody in office when a bot
 //     dies: the carrier's question waits 5 s for one, then the sentence.

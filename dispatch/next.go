@@ -49,7 +49,10 @@ type following struct {
 	checks   chan standing
 	checking bool      // a check runs
 	missing  int       // checks in a row that said it has not got the call
+	silent   int       // checks in a row to which nobody answered
 	closeAt  time.Time // real: end the call ourselves
+
+	takenFrom string // the bot that the carrier was told to take the call away from
 }
 
 // standing is what is found out of a call's bot.
@@ -61,6 +64,7 @@ const (
 	botEnded standing = "ended" // it ended the call, or its caller hung up
 	botBroke standing = "broke" // it is there, and the media is not
 	botDead  standing = "dead"
+	botGone  standing = "gone" // and nothing of it answers anywhere, for long
 	botMute  standing = "mute" // it says nothing that we understand
 )
 
@@ -149,8 +153,8 @@ func (c *caller) settled(ctx context.Context, s standing) bool {
 	if !c.rec.InFlight() {
 		return true
 	}
-	switch s {
-	case botEnded, botMute:
+	// What it says of its end means nothing when it was the carrier that took the call away.
+	if a := c.rec.Current(); (s == botEnded || s == botMute) && (a == nil || a.Bot != c.takenFrom) {
 		c.reply(carrier.Instruction{})
 		c.closeAt = time.Now().Add(closeIn) // a closed socket alone ends no call
 		return true
@@ -218,7 +222,8 @@ func (c *caller) gotRescuer(ctx context.Context, got claimed) bool {
 		c.keepOrSendHome(got.got)
 		return false
 	}
-	c.bot, c.missing, c.checkAt, c.closeAt = got.got, 0, time.Now().Add(liveCheck), time.Time{}
+	c.bot, c.missing, c.silent, c.takenFrom = got.got, 0, 0, ""
+	c.checkAt, c.closeAt = time.Now().Add(liveCheck), time.Time{}
 	c.emit(callRescued, map[string]any{
 		"attempt": a.ID, "bot": got.got.BotID, "from": old, "attempts": got.got.Attempts, "warmup": got.got.Warmup, "took_ms": got.got.Took.Milliseconds(),
 	})
@@ -300,8 +305,8 @@ func (c *caller) doChores(ctx context.Context) bool {
 		c.checkAt = now.Add(c.checkEvery())
 		if !c.asked && !c.rescue && !c.checking && a.Bot != "" {
 			c.checking = true
-			bot := a.Bot
-			go func() { c.checks <- c.stands(ctx, bot) }()
+			bot, long := a.Bot, c.rec.State == call.Live && c.silent+1 >= silentChecks
+			go func() { c.checks <- c.check(ctx, bot, long) }()
 		}
 	}
 	over := c.rec.State == call.Live && c.closeAt.IsZero() &&
@@ -351,6 +356,9 @@ func (c *caller) checked(ctx context.Context, s standing) bool {
 	if c.asked || c.rescue || !c.rec.InFlight() {
 		return true
 	}
+	if s != botDead && s != botGone {
+		c.silent = 0
+	}
 	switch s {
 	case botHas:
 		c.missing = 0
@@ -363,8 +371,13 @@ func (c *caller) checked(ctx context.Context, s standing) bool {
 		if c.missing++; c.missing >= endedFor && c.closeAt.IsZero() {
 			c.closeAt = time.Now()
 		}
-	case botWaits, botDead, botMute:
-		// Not there yet, or not to be asked: a bot that is cut off from NATS talks on.
+	case botDead, botGone:
+		c.missing = 0
+		c.silent++
+		if s == botGone {
+			c.takeAway(ctx)
+		}
+	case botWaits, botMute: // not there yet, or not to be asked
 		c.missing = 0
 	}
 	return true

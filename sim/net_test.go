@@ -14,10 +14,13 @@ import (
 type network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
+	mute      map[string]bool // who accepts and does not answer
 	ports     int
 }
 
-func newNetwork() *network { return &network{listeners: map[string]*listener{}} }
+func newNetwork() *network {
+	return &network{listeners: map[string]*listener{}, mute: map[string]bool{}}
+}
 
 // listen gives a listener on a port of its own.
 func (n *network) listen() *listener {
@@ -31,13 +34,16 @@ func (n *network) listen() *listener {
 
 func (n *network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n.mu.Lock()
-	l := n.listeners[addr]
+	l, mute := n.listeners[addr], n.mute[addr]
 	n.mu.Unlock()
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	if l == nil {
 		return nil, refused
 	}
 	near, far := net.Pipe()
+	if mute {
+		return near, nil
+	}
 	select {
 	case l.conns <- far:
 		return near, nil
@@ -64,6 +70,14 @@ func (n *network) refuse(addr string) (mend func()) {
 		defer n.mu.Unlock()
 		n.listeners[addr] = l
 	}
+}
+
+// freeze lets an address accept connections and say nothing on them, as one of a
+// process that is stopped, or no longer does.
+func (n *network) freeze(addr string, yes bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mute[addr] = yes
 }
 
 // listener is one address of a network.

@@ -58,8 +58,8 @@ func (w *world) addNode(id string, change ...func(*dispatch.Config)) *node {
 	check(w.t, err)
 	cfg := dispatch.Config{
 		NC: nc, Leader: n.lead, Line: line, Records: records, Roster: roster, Asker: asker, Carrier: w.twilio,
-		Settings: limits,
-		ID:       id, PublicURL: w.public, Emit: w.hear, At: n.step, Log: w.log(zerolog.InfoLevel).With().Str("node", id).Logger(),
+		Settings: limits, Media: w.net.client(),
+		ID: id, PublicURL: w.public, Emit: w.hear, At: n.step, Log: w.log(zerolog.InfoLevel).With().Str("node", id).Logger(),
 	}
 	for _, f := range change {
 		f(&cfg)

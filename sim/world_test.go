@@ -48,6 +48,8 @@ type world struct {
 	roster  *pool.Roster
 	nodes   []*node
 
+	links    bool          // bots reach the broker by links that can be frozen
+	nextIn   time.Duration // how long the carrier's question how to go on is under way
 	settings *settings.Store
 	bots     []*robot
 
@@ -158,6 +160,7 @@ func (w *world) run(name string, f func(context.Context) error) (stop func()) {
 // call is to go on.
 func (w *world) webhook(rw http.ResponseWriter, r *http.Request) {
 	if _, attempt, ok := strings.Cut(r.URL.Path, "/next/"); ok {
+		time.Sleep(w.nextIn)
 		q, err := w.twilio.Asked(r)
 		check(w.t, err)
 		do, err := w.desk.Next(r.Context(), attempt, q)
@@ -206,7 +209,13 @@ func (w *world) addBots(n int, change ...func(*bot.Config)) {
 		for _, f := range change {
 			f(&cfg)
 		}
-		r := &robot{nc: w.connect()}
+		r := &robot{media: l.addr}
+		if w.links {
+			r.link = w.broker.Link(w.t)
+			r.nc = w.connect(nats.InProcessServer(r.link))
+		} else {
+			r.nc = w.connect()
+		}
 		r.Bot, err = bot.New(r.nc, cfg)
 		check(w.t, err)
 		r.srv = r.Media()
@@ -226,8 +235,10 @@ func (w *world) addBots(n int, change ...func(*bot.Config)) {
 // robot is a bot and what it hangs on.
 type robot struct {
 	*bot.Bot
-	nc  *nats.Conn
-	srv *http.Server
+	nc    *nats.Conn
+	link  *natstest.Link // between it and the broker; nil: none
+	media string         // where it takes media
+	srv   *http.Server
 }
 
 // kill ends a bot without a word: its connections are gone.

@@ -41,6 +41,7 @@ type Beat struct {
 	Region   string `json:"region"`
 	Pool     string `json:"pool"`
 	Pod      Pod    `json:"pod,omitzero"`
+	MediaURL string `json:"media_url,omitempty"` // where carriers connect to, without a path: "wss://host"
 
 	Seats    []SeatView   `json:"seats"`
 	Cordoned bool         `json:"cordoned,omitempty"`
@@ -83,6 +84,7 @@ const (
 	MaxWord  = 128 // bytes of a flow id or a revision: printable ASCII without space, quote and backslash
 	MaxName  = 253 // bytes of a pod's, namespace's or node's name, of the same characters
 	MaxNote  = 200 // bytes of a text for people
+	MaxURL   = 512 // bytes of an address, of the characters of a word
 
 	maxState     = 16 // bytes of a state
 	maxProtocols = 16
@@ -114,6 +116,9 @@ func (b Beat) Fit() Beat {
 	b.Flows = slices.DeleteFunc(slices.Clone(b.Flows), func(f string) bool { return word("flows", f, MaxWord) != nil })
 	b.Flows = b.Flows[:min(len(b.Flows), MaxFlows)]
 	b.NotReady = cut(b.NotReady)
+	if word("media_url", b.MediaURL, MaxURL) != nil {
+		b.MediaURL = ""
+	}
 	if b.Breaker != nil {
 		v := *b.Breaker
 		v.LastError = cut(v.LastError)
@@ -166,6 +171,7 @@ func (b Beat) Check() error {
 		word("pod.name", b.Pod.Name, MaxName),
 		word("pod.namespace", b.Pod.Namespace, MaxName),
 		word("pod.node", b.Pod.Node, MaxName),
+		word("media_url", b.MediaURL, MaxURL),
 		note("not_ready", b.NotReady),
 		b.Breaker.check(),
 		b.Minute.FirstAudioP95MS.age("minute.first_audio_p95_ms"),

@@ -142,6 +142,7 @@ func TestTheLongestBeatFits(t *testing.T) {
 	b := wire.Beat{
 		V: wire.Version, BotID: token, Instance: word, Seq: math.MaxUint64, Revision: word, Region: token, Pool: token,
 		Pod:      wire.Pod{Name: name, Namespace: name, Node: name},
+		MediaURL: strings.Repeat("~", wire.MaxURL),
 		Cordoned: true, Draining: true, Goodbye: true, NotReady: note,
 		Breaker: &wire.BreakerView{State: strings.Repeat("~", 16), Failures: math.MinInt64, LastError: note, RetryMS: 1<<53 - 1},
 		RSS:     math.MinInt64, Calls: math.MinInt64, UptimeMS: 1<<53 - 1,
@@ -175,6 +176,7 @@ func TestFit(t *testing.T) {
 	b := wire.Beat{
 		V: 1, BotID: "b1", Region: "eu-west", Pool: "default", Seats: []wire.SeatView{{State: wire.SeatIdle}},
 		NotReady: strings.Repeat("é", wire.MaxNote), // cut in the middle of one
+		MediaURL: "wss://" + strings.Repeat("x", wire.MaxURL),
 		Breaker:  &wire.BreakerView{State: "open", LastError: strings.Repeat("x", wire.MaxNote+1)},
 		Flows:    []string{"recall@7", "with a space", strings.Repeat("x", wire.MaxWord+1), "naïve"},
 	}
@@ -187,6 +189,9 @@ func TestFit(t *testing.T) {
 	}
 	if len(got.Flows) != wire.MaxFlows || got.Flows[0] != "recall@7" || got.Flows[1] != "flow-0" {
 		t.Errorf("flows %q", got.Flows)
+	}
+	if got.MediaURL != "" {
+		t.Errorf("media_url of %d bytes: half an address is none", len(got.MediaURL))
 	}
 	if want := strings.Repeat("é", wire.MaxNote/2); got.NotReady != want || len(got.Breaker.LastError) != wire.MaxNote {
 		t.Errorf("not_ready %q, last_error of %d bytes", got.NotReady, len(got.Breaker.LastError))

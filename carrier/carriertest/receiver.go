@@ -23,16 +23,22 @@ type Receiver struct {
 
 	mu     sync.Mutex
 	read   func(*http.Request) (carrier.Event, error)
+	voice  carrier.Voice // nil: this carrier asks nothing
 	events []carrier.Event
 	errs   []error
 	media  [][]byte // first messages of every socket
+	left   int      // sockets that the carrier has closed
+	asked  []carrier.Question
 	change chan struct{}
 }
 
 // StatusPath is where status webhooks go; the attempt id follows.
 const StatusPath = "/v1/carriers/test/status/"
 
-const mediaPath = "/m/bot/"
+const (
+	mediaPath = "/m/bot/"
+	nextPath  = "/v1/carriers/test/next/"
+)
 
 // NewReceiver starts one; it ends with the test.
 func NewReceiver(t *testing.T) *Receiver {
@@ -40,6 +46,7 @@ func NewReceiver(t *testing.T) *Receiver {
 	r := &Receiver{change: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+StatusPath, r.status)
+	mux.HandleFunc("POST "+nextPath, r.next)
 	mux.HandleFunc("GET "+mediaPath, r.socket)
 	r.srv = httptest.NewServer(mux)
 	t.Cleanup(r.srv.Close)
@@ -52,6 +59,9 @@ func (r *Receiver) URL() string { return r.srv.URL }
 // StatusURL is where an attempt's events go.
 func (r *Receiver) StatusURL(attempt string) string { return r.srv.URL + StatusPath + attempt }
 
+// NextURL is where the carrier may ask how to go on; it is told to end the call.
+func (r *Receiver) NextURL(attempt string) string { return r.srv.URL + nextPath + attempt }
+
 // MediaURL is a media socket (ws, loopback) with a token.
 func (r *Receiver) MediaURL(token string) string {
 	return "ws" + strings.TrimPrefix(r.srv.URL, "http") + mediaPath + token
@@ -62,6 +72,26 @@ func (r *Receiver) Read(c carrier.Carrier) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read = c.Event
+	r.voice, _ = c.(carrier.Voice)
+}
+
+func (r *Receiver) next(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	voice := r.voice
+	r.mu.Unlock()
+	q, err := voice.Asked(req)
+	if err != nil {
+		r.note(func() { r.errs = append(r.errs, err) })
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	r.note(func() { r.asked = append(r.asked, q) })
+	kind, body, err := voice.Instruct(carrier.Instruction{})
+	if err != nil {
+		r.note(func() { r.errs = append(r.errs, err) })
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(body)
 }
 
 func (r *Receiver) status(w http.ResponseWriter, req *http.Request) {
@@ -95,6 +125,7 @@ func (r *Receiver) socket(w http.ResponseWriter, req *http.Request) {
 	for n := 0; ; n++ {
 		_, b, err := conn.Read(ctx)
 		if err != nil {
+			r.note(func() { r.left++ })
 			return
 		}
 		if n < 5 {

@@ -2,6 +2,7 @@ package carriertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -31,6 +32,7 @@ func Run(t *testing.T, start func(*testing.T) Harness) {
 		{"hang up live", hangupLive},
 		{"hang up what has ended", hangupEnded},
 		{"media parameters", mediaParams},
+		{"redirect", redirect},
 		{"find by id", findByID},
 		{"find by numbers", findByNumbers},
 		{"find what is still queued", findQueued},
@@ -228,6 +230,52 @@ func mediaParams(t *testing.T, s *suite) {
 	}
 	if err := s.Carrier.Hangup(t.Context(), p.ID); err != nil {
 		t.Errorf("Hangup: %v", err)
+	}
+}
+
+// redirect takes a live call away from a media socket that stays open: the carrier
+// closes it and asks. Neither a call that rings nor one that has ended can be moved.
+func redirect(t *testing.T, s *suite) {
+	v, ok := s.Carrier.(carrier.Voice)
+	if !ok {
+		t.Skip("this carrier asks nothing")
+	}
+	refused := func(what, id string) {
+		t.Helper()
+		err := v.Redirect(t.Context(), id, s.Receiver.NextURL("att_x"))
+		if e, ok := errors.AsType[*carrier.Error](err); !ok || e.Verdict != carrier.Refused {
+			t.Errorf("%s: got %v, want it refused", what, err)
+		}
+	}
+	rings := s.dial(Rings)
+	r := s.place(t, rings)
+	s.Receiver.Events(t, rings.Attempt, carrier.Ringing)
+	refused("a call that rings", r.ID)
+	if f := s.find(t, carrier.Query{ID: r.ID}); len(f) != 1 || f[0].Status != carrier.Ringing {
+		t.Errorf("the call that rings: got %+v, want it to ring on", f)
+	}
+	if err := s.Carrier.Hangup(t.Context(), r.ID); err != nil {
+		t.Errorf("Hangup: %v", err)
+	}
+
+	d := s.dial(Stays)
+	p := s.place(t, d)
+	s.Receiver.wait(t, "the media", func() bool { return len(s.Receiver.media) > 0 })
+	if err := v.Redirect(t.Context(), p.ID, s.Receiver.NextURL(d.Attempt)); err != nil {
+		t.Fatalf("Redirect: %v", err)
+	}
+	s.Receiver.wait(t, "the socket to be closed", func() bool { return s.Receiver.left > 0 })
+	s.Receiver.Events(t, d.Attempt, carrier.Completed) // the answer was to end it
+	s.Receiver.mu.Lock()
+	asked := slices.Clone(s.Receiver.asked)
+	s.Receiver.mu.Unlock()
+	if len(asked) != 1 || asked[0].ID != p.ID || asked[0].Status != carrier.InProgress {
+		t.Errorf("questions: got %+v, want one about %s in progress", asked, p.ID)
+	}
+	refused("a call that has ended", p.ID)
+	refused("an id that is none", "x/../y")
+	if err := v.Redirect(t.Context(), p.ID, "nowhere"); err == nil {
+		t.Error("an address that is none: got no error")
 	}
 }
 

@@ -21,6 +21,8 @@
 //	                                  <Redirect>NextURL</Redirect></Response>
 //	Cancel  POST Calls/{sid}.json  Status=canceled     ┐ 20404: it has ended, which is success
 //	Hangup  POST Calls/{sid}.json  Status=completed    ┘
+//	Redirect
+//	        POST Calls/{sid}.json  Url= Method=POST: only a live call; any other is 21220
 //	Find    GET  Calls/{sid}.json  or Calls.json twice: Status=queued, then StartTime>=day
 //	Event   ◀── POST <PublicURL>…/<attempt>            X-Twilio-Signature
 //

@@ -1,8 +1,10 @@
 package twilio
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"dibs/carrier"
 )
@@ -29,6 +31,19 @@ func (c *Client) Asked(r *http.Request) (carrier.Question, error) {
 		return carrier.Question{}, fmt.Errorf("%w: call status %.20q", carrier.ErrMalformed, form.Get("CallStatus"))
 	}
 	return q, nil
+}
+
+// Redirect lets Twilio ask at address what to do with a live call: see
+// [carrier.Voice].
+func (c *Client) Redirect(ctx context.Context, id, address string) error {
+	switch {
+	case !callForm.MatchString(id):
+		return &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: not a call id"}
+	case !httpAddress(address):
+		return &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: url is not an http address"}
+	}
+	var r resource
+	return c.send(ctx, http.MethodPost, "/Calls/"+id+".json", url.Values{"Url": {address}, "Method": {http.MethodPost}}, &r)
 }
 
 // anonymous are Twilio's numbers for callers who withhold theirs: words on a keypad.

@@ -15,6 +15,7 @@ const MAX_FLOWS = 32;
 const MAX_PROTOCOLS = 16;
 const MAX_WORD = 128;
 const MAX_NAME = 253;
+const MAX_URL = 512;
 const MAX_STATE = 16;
 const MAX_NOTE = 200; // bytes
 
@@ -115,7 +116,7 @@ const messages = {
     busy: shape({ "call_id!": text, "since_ms!": int }), breaker, code: text, detail: text, retry_after_ms: int,
   }),
   Beat: shape({
-    "v!": int, "bot_id!": text, "instance!": text, "seq!": count, revision: text, "region!": text, "pool!": text, pod,
+    "v!": int, "bot_id!": text, "instance!": text, "seq!": count, revision: text, "region!": text, "pool!": text, pod, media_url: text,
     "seats!": list(shape({ "state!": text, "for_ms!": int, call_id: text, stuck: flag })),
     cordoned: flag, draining: flag, goodbye: flag, not_ready: text, breaker, flows: list(text),
     rss_bytes: int, calls_total: int, uptime_ms: int, protocols: list(int),
@@ -160,6 +161,7 @@ const needs = {
     ["flows", (m.flows?.length ?? 0) <= MAX_FLOWS], ...(m.flows ?? []).map((f) => word("flows", f)),
     ["protocols", (m.protocols?.length ?? 0) <= MAX_PROTOCOLS], word("instance", m.instance), word("revision", m.revision),
     word("pod.name", m.pod?.name, MAX_NAME), word("pod.namespace", m.pod?.namespace, MAX_NAME), word("pod.node", m.pod?.node, MAX_NAME),
+    word("media_url", m.media_url, MAX_URL),
     note("not_ready", m.not_ready), ...breakerNeeds(m.breaker),
     age("minute.first_audio_p95_ms", m.minute?.first_audio_p95_ms), age("uptime_ms", m.uptime_ms),
   ],
