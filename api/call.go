@@ -94,6 +94,8 @@ type Attempt struct {
 	HangupAt  time.Time `json:"hangup_at,omitzero" doc:"We hung up."`
 	ClosedAt  time.Time `json:"closed_at,omitzero" doc:"It held nothing any more."`
 
+	Answered string `json:"answered_by,omitempty" doc:"Who answered, when machine_detection was asked for: human, machine_start, machine_end_beep, machine_end_silence, machine_end_other, fax, unknown."`
+
 	Ended     call.Outcome `json:"ended,omitempty" doc:"How the carrier said it ended."`
 	Temporary bool         `json:"temporary,omitempty" doc:"A failure that may pass."`
 	BotLost   bool         `json:"bot_lost,omitempty" doc:"Its bot died before anybody answered."`
@@ -134,7 +136,7 @@ func CallOf(r call.Record, now time.Time, reveal bool) Call {
 	}
 	for _, a := range r.Attempts {
 		c.Attempts = append(c.Attempts, Attempt{
-			N: a.N, ID: a.ID, Bot: a.Bot, Carrier: a.CarrierID, Providers: a.Providers,
+			N: a.N, ID: a.ID, Bot: a.Bot, Carrier: a.CarrierID, Answered: a.AnsweredBy, Providers: a.Providers,
 			At: a.At, BotAt: a.BotAt, IntentAt: a.IntentAt, PlacedAt: a.PlacedAt,
 			RingingAt: a.RingingAt, LiveAt: a.LiveAt, HangupAt: a.HangupAt, ClosedAt: a.ClosedAt,
 			Ended: a.Ended, Temporary: a.Temporary, BotLost: a.BotLost, Why: a.Why,

@@ -26,6 +26,9 @@ func (m *machine) carrierSays(ev Event) bool {
 		a.IntentAt, changed = m.now, true // whatever our own notes say: it was dialled
 		m.r.BotWaitSince, m.r.Final = time.Time{}, false
 	}
+	if ev.Answered != "" && a.AnsweredBy == "" {
+		a.AnsweredBy, changed = ev.Answered, true
+	}
 	switch ev.Kind {
 	case EvPlaced:
 		changed = m.reach(&a.PlacedAt, Ringing) || changed
@@ -93,6 +96,9 @@ func (m *machine) noteEnd(a *Attempt) bool {
 func (m *machine) ended(a *Attempt, ev Event) {
 	m.noteEnd(a)
 	a.setEnded(ev.Outcome)
+	if a.Ended == Completed && a.machine() {
+		a.Ended = Voicemail
+	}
 	answered := !a.LiveAt.IsZero() || a.Ended == Completed || a.Ended == Voicemail
 	switch {
 	case !m.r.CancelAt.IsZero() && !answered:

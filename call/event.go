@@ -14,6 +14,7 @@ type Event struct {
 
 	CarrierID string  `json:"carrier_id,omitempty"` // placed, ringing, live, end, inbound admitted: the carrier's id of the call
 	Outcome   Outcome `json:"outcome,omitempty"`    // end: completed, no_answer, busy, failed, failed_temporary, voicemail, cancelled
+	Answered  string  `json:"answered,omitempty"`   // live, end: who answered, see [Attempt.AnsweredBy]
 	Bot       string  `json:"bot,omitempty"`        // bot: who it is
 	Owner     string  `json:"owner,omitempty"`      // admitted: the dispatcher; owner_gone: whose office ended ("": the attempt's)
 	OwnerGone bool    `json:"owner_gone,omitempty"` // not_placed: the office of the attempt's owner has ended

@@ -35,6 +35,7 @@ type Evidence struct {
 	Lookup    Lookup
 	CarrierID string // found
 	Status    string // found: see [StatusEvent]
+	Answered  string // found: who answered, see [Attempt.AnsweredBy]
 	OwnerGone bool   // the office of the attempt's owner has ended
 	Talking   bool   // a bot reports the call as live
 }
@@ -103,7 +104,7 @@ func found(r Record, a *Attempt, e Evidence) (Event, bool) {
 	if !ok {
 		ev.Kind = EvPlaced // it exists, whatever that word means
 	}
-	ev.Attempt, ev.CarrierID = a.ID, e.CarrierID
+	ev.Attempt, ev.CarrierID, ev.Answered = a.ID, e.CarrierID, e.Answered
 	to := Ringing
 	switch ev.Kind {
 	case EvLive:

@@ -3,6 +3,7 @@ package call
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -51,8 +52,13 @@ type Attempt struct {
 	HangupAt  time.Time `json:"hangup_at,omitzero"`  // we decided to hang up
 	ClosedAt  time.Time `json:"closed_at,omitzero"`  // it holds nothing any more
 
-	Bot       string  `json:"bot,omitempty"`
-	CarrierID string  `json:"carrier_id,omitempty"`
+	Bot       string `json:"bot,omitempty"`
+	CarrierID string `json:"carrier_id,omitempty"`
+
+	// AnsweredBy is what the carrier found out of who answered, when it was asked to:
+	// human, machine_start, machine_end_beep, fax, unknown …; the first word counts.
+	AnsweredBy string `json:"answered_by,omitempty"`
+
 	OwnerGone bool    `json:"owner_gone,omitempty"` // its owner's office ended while the dial was undecided
 	BotLost   bool    `json:"bot_lost,omitempty"`   // its bot died before anybody answered, and no other came
 	Ended     Outcome `json:"ended,omitempty"`      // how the carrier said it ended; empty: it did not say
@@ -82,6 +88,9 @@ func (w Why) undialled() bool {
 
 // Open reports whether the attempt holds its slot, its leases and the person.
 func (a Attempt) Open() bool { return a.ClosedAt.IsZero() }
+
+// machine reports whether it is known that a machine answered.
+func (a Attempt) machine() bool { return strings.HasPrefix(a.AnsweredBy, "machine") }
 
 // Dialled reports whether a phone may have rung for this attempt.
 func (a Attempt) Dialled() bool { return !a.IntentAt.IsZero() && !a.Why.undialled() }

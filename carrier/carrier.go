@@ -48,9 +48,22 @@ type Dial struct {
 
 // What a carrier may find out of who answered; [Event.Answered] tells it.
 const (
-	DetectAnswer     = "answer"      // a person or a machine, as soon as it is known
-	DetectMessageEnd = "message_end" // and of a machine, when its message is over
+	// DetectAnswer is a person or a machine, found out while they talk already: the media
+	// is connected at once.
+	DetectAnswer = "answer"
+	// DetectMessageEnd connects the media when a machine's message is over, so that the
+	// bot can leave one, and to a person when it is known that it is one: some seconds of
+	// silence, [DetectTime] at most.
+	DetectMessageEnd = "message_end"
 )
+
+// DetectTime is how long it may take to find out who answered (Twilio's default).
+const DetectTime = 30 * time.Second
+
+// AnsweredBy are the words for who answered.
+func AnsweredBy() []string {
+	return []string{"human", "machine_start", "machine_end_beep", "machine_end_silence", "machine_end_other", "fax", "unknown"}
+}
 
 // Media is the socket to which the carrier connects an answered call.
 type Media struct {
@@ -79,6 +92,8 @@ type Found struct {
 	Status  Status
 	Started time.Time // zero: not started
 	Length  time.Duration
+
+	Answered string // as in [Event]
 }
 
 // Event is one authenticated status webhook.
@@ -90,7 +105,7 @@ type Event struct {
 	Seq      int // the carrier's number of the event, from 0; -1: none
 	Length   time.Duration
 	SIPCode  int    // terminal events: the carrier's SIP response, 0: none
-	Answered string // who answered, when detection was on: human, machine …; empty: not asked
+	Answered string // who answered, when detection was on: one of [AnsweredBy]; empty: not asked, or not known yet
 }
 
 // Status is a carrier's word for where a call stands, the same for all carriers.

@@ -7,7 +7,7 @@ import (
 	"dibs/carrier"
 )
 
-// Who answered is passed on: a machine's call ends as voicemail.
+// Who answered is passed on with what it is news of.
 func TestWhoAnswered(t *testing.T) {
 	for _, tt := range []struct {
 		status   carrier.Status
@@ -15,18 +15,18 @@ func TestWhoAnswered(t *testing.T) {
 		want     call.Event
 	}{
 		{carrier.InProgress, "", call.Event{Kind: call.EvLive}},
-		{carrier.InProgress, "human", call.Event{Kind: call.EvLive, Reason: "answered_by_human"}},
-		{carrier.InProgress, "machine_start", call.Event{Kind: call.EvLive, Reason: "answered_by_machine_start"}},
-		{carrier.Completed, "human", call.Event{Kind: call.EvEnd, Outcome: call.Completed}},
-		{carrier.Completed, "machine_end_beep", call.Event{Kind: call.EvEnd, Outcome: call.Voicemail}},
-		{carrier.Busy, "machine_start", call.Event{Kind: call.EvEnd, Outcome: call.Busy}},
+		{carrier.InProgress, "human", call.Event{Kind: call.EvLive, Answered: "human"}},
+		{carrier.InProgress, "machine_start", call.Event{Kind: call.EvLive, Answered: "machine_start"}},
+		{carrier.Completed, "human", call.Event{Kind: call.EvEnd, Outcome: call.Completed, Answered: "human"}},
+		{carrier.Completed, "machine_end_beep", call.Event{Kind: call.EvEnd, Outcome: call.Completed, Answered: "machine_end_beep"}},
+		{carrier.Ringing, "machine_start", call.Event{Kind: call.EvRinging}},
 	} {
 		ask := deskAsk{question: askEvent, req: deskRequest{Event: &carrier.Event{ID: "CA1", Attempt: "call_1-2", Status: tt.status, Answered: tt.answered}}}
 		id, got, err := ask.event()
 		if err != nil || id != "call_1" || got.Attempt != "call_1-2" || got.CarrierID != "CA1" {
 			t.Fatalf("%s %s: %q, %+v, %v", tt.status, tt.answered, id, got, err)
 		}
-		if got.Kind != tt.want.Kind || got.Outcome != tt.want.Outcome || got.Reason != tt.want.Reason {
+		if got.Kind != tt.want.Kind || got.Outcome != tt.want.Outcome || got.Answered != tt.want.Answered {
 			t.Errorf("%s, %s: %+v, want %+v", tt.status, tt.answered, got, tt.want)
 		}
 	}

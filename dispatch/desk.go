@@ -265,13 +265,8 @@ func (a deskAsk) event() (id string, ev call.Event, err error) {
 	if ev.Outcome == call.Failed && call.TemporaryFailure(e.SIPCode) {
 		ev.Outcome = call.FailedTemporary
 	}
-	if e.Answered != "" {
-		if ev.Kind == call.EvLive {
-			ev.Reason = "answered_by_" + e.Answered
-		}
-		if ev.Outcome == call.Completed && strings.HasPrefix(e.Answered, "machine") {
-			ev.Outcome = call.Voicemail
-		}
+	if ev.Kind == call.EvLive || ev.Kind == call.EvEnd {
+		ev.Answered = e.Answered
 	}
 	id, ok = callOf(e.Attempt)
 	if !ok {

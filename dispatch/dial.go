@@ -212,7 +212,7 @@ func (c *caller) lookUp(ctx context.Context) {
 			for _, f := range found {
 				// By numbers it may be another call to the same person.
 				if other := c.o.whose(f.ID); other == "" || other == c.id {
-					ev.Lookup, ev.CarrierID, ev.Status = call.LookupFound, f.ID, string(f.Status)
+					ev.Lookup, ev.CarrierID, ev.Status, ev.Answered = call.LookupFound, f.ID, string(f.Status), f.Answered
 					break
 				}
 			}

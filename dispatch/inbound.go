@@ -321,7 +321,11 @@ func claimRequest(rec call.Record, now time.Time) claim.Request {
 	case o.Inbound():
 		req.Direction, req.MediaMS = "inbound", cmp.Or(req.MediaMS, wire.ToMillis(30*time.Second)) // the carrier connects at once
 	case o.MediaMS == 0: // the phone may ring for so long, and then the media must come
-		req.MediaMS = wire.ToMillis(o.RingMS.Or(call.DefaultRing) + 15*time.Second)
+		wait := o.RingMS.Or(call.DefaultRing) + 15*time.Second
+		if o.Detect == carrier.DetectMessageEnd {
+			wait += carrier.DetectTime // it listens first, and connects then
+		}
+		req.MediaMS = wire.ToMillis(wait)
 	}
 	return req
 }

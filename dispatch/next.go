@@ -344,7 +344,7 @@ func (c *caller) endAtCarrier(ctx context.Context, id string) {
 		case len(found) == 0:
 			ev.Lookup = call.LookupNone
 		default:
-			ev.Lookup, ev.CarrierID, ev.Status = call.LookupFound, id, string(found[0].Status)
+			ev.Lookup, ev.CarrierID, ev.Status, ev.Answered = call.LookupFound, id, string(found[0].Status), found[0].Answered
 		}
 		c.looked <- ev
 	}()

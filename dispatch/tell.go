@@ -36,6 +36,9 @@ func (c *caller) tell(before call.Record, ev call.Event) {
 		if a.CarrierID != "" {
 			detail["carrier_id"] = a.CarrierID
 		}
+		if a.AnsweredBy != "" {
+			detail["answered_by"] = a.AnsweredBy
+		}
 	}
 	if ev.Reason != "" {
 		detail["reason"] = ev.Reason

@@ -54,7 +54,9 @@ func TestSilentBot(t *testing.T) {
 			w.t.Cleanup(mend)
 		}, taken: true},
 		{name: "it wakes as it is decided, and says that its call has ended", bots: 2, silence: func(w *world, r *robot) {
-			w.nextIn = 5 * time.Second // it is connected again by then
+			w.askNext = func() {
+				w.until("it is connected again", func() bool { return r.nc.IsConnected() && r.nc.Stats().Reconnects > 0 })
+			}
 			w.freeze(r)
 		}, onTaken: (*world).thaw, taken: true},
 		{name: "the carrier does not answer", bots: 2, silence: (*world).freeze, onTaken: func(w *world, _ *robot) {
@@ -93,7 +95,7 @@ func TestSilentBot(t *testing.T) {
 						return len(s) == 2 && s[1].Heard.Sound
 					})
 					w.t.Logf("another bot after %v", time.Since(begun))
-					if second := w.busy("c1"); second == first && w.nextIn == 0 { // who woke may well be the next
+					if second := w.busy("c1"); second == first && w.askNext == nil { // who woke may well be the next
 						w.t.Errorf("the record names %s still", second.ID())
 					}
 				}

@@ -48,8 +48,8 @@ type world struct {
 	roster  *pool.Roster
 	nodes   []*node
 
-	links    bool          // bots reach the broker by links that can be frozen
-	nextIn   time.Duration // how long the carrier's question how to go on is under way
+	links    bool   // bots reach the broker by links that can be frozen
+	askNext  func() // runs before the carrier's question how to go on is heard; nil: nothing
 	settings *settings.Store
 	bots     []*robot
 
@@ -160,7 +160,9 @@ func (w *world) run(name string, f func(context.Context) error) (stop func()) {
 // call is to go on.
 func (w *world) webhook(rw http.ResponseWriter, r *http.Request) {
 	if _, attempt, ok := strings.Cut(r.URL.Path, "/next/"); ok {
-		time.Sleep(w.nextIn)
+		if w.askNext != nil {
+			w.askNext()
+		}
 		q, err := w.twilio.Asked(r)
 		check(w.t, err)
 		do, err := w.desk.Next(r.Context(), attempt, q)

@@ -19,6 +19,7 @@ const (
 	Answers Callee = "answers" // and talks for about 200 ms
 	Stays   Callee = "stays"   // answers and does not hang up
 	Rings   Callee = "rings"   // for ever
+	Machine Callee = "machine" // answers, is a machine, and does not hang up
 	IsBusy  Callee = "busy"
 	Nobody  Callee = "nobody" // no answer, after a short while
 	Dead    Callee = "dead"   // the call fails

@@ -33,6 +33,8 @@ func Run(t *testing.T, start func(*testing.T) Harness) {
 		{"hang up what has ended", hangupEnded},
 		{"media parameters", mediaParams},
 		{"redirect", redirect},
+		{"who answers", whoAnswers},
+		{"who answers, and when the message is over", messageOver},
 		{"find by id", findByID},
 		{"find by numbers", findByNumbers},
 		{"find what is still queued", findQueued},
@@ -276,6 +278,53 @@ func redirect(t *testing.T, s *suite) {
 	refused("an id that is none", "x/../y")
 	if err := v.Redirect(t.Context(), p.ID, "nowhere"); err == nil {
 		t.Error("an address that is none: got no error")
+	}
+}
+
+// whoAnswers: the media is there before it is known who answered, and then it is told.
+func whoAnswers(t *testing.T, s *suite) {
+	for callee, want := range map[Callee]string{Machine: "machine_start", Stays: "human"} {
+		d := s.dial(callee)
+		d.Detect = carrier.DetectAnswer
+		p := s.place(t, d)
+		media := 0
+		s.Receiver.wait(t, "who answered", func() bool {
+			media = len(s.Receiver.media)
+			return slices.ContainsFunc(s.Receiver.events, func(e carrier.Event) bool {
+				return e.Attempt == d.Attempt && e.Answered == want && e.ID == p.ID && e.Status == carrier.InProgress
+			})
+		})
+		if media == 0 {
+			t.Errorf("%s: nobody spoke while the carrier was thinking", callee)
+		}
+		s.saysWho(t, p.ID, want)
+	}
+}
+
+// messageOver: the media comes when a machine is to be spoken to.
+func messageOver(t *testing.T, s *suite) {
+	for callee, want := range map[Callee]string{Machine: "machine_end_beep", Stays: "human"} {
+		d := s.dial(callee)
+		d.Detect = carrier.DetectMessageEnd
+		p := s.place(t, d)
+		s.Receiver.wait(t, "the media", func() bool {
+			return slices.ContainsFunc(s.Receiver.media, func(m []byte) bool {
+				params, ok := s.StartOf(m)
+				return ok && params["attempt"] == d.Attempt
+			})
+		})
+		s.saysWho(t, p.ID, want)
+	}
+}
+
+// saysWho asks the carrier who answered, and ends the call.
+func (s *suite) saysWho(t *testing.T, id, want string) {
+	t.Helper()
+	if f := s.find(t, carrier.Query{ID: id}); len(f) != 1 || f[0].Answered != want {
+		t.Errorf("Find: got %+v, want %s", f, want)
+	}
+	if err := s.Carrier.Hangup(t.Context(), id); err != nil {
+		t.Errorf("Hangup: %v", err)
 	}
 }
 

@@ -33,6 +33,7 @@ type call struct {
 	statusURL     string   // where events go; empty: nowhere
 	events        []string // the events asked for
 	ring, limit   time.Duration
+	detect        detection // whether to find out who answers
 	created       time.Time
 	stop          context.CancelCauseFunc // ends the call; the cause is an ending
 	out           chan callback           // filled and closed by the call's goroutine
@@ -45,6 +46,7 @@ type call struct {
 	updated   time.Time
 	end       ending
 	seq       int                // of the next callback
+	answerer  string             // who answered, once it is found out
 	redirect  *document          // what to do instead of what it does
 	interrupt context.CancelFunc // cuts that short; nil: it does nothing yet
 	warnings  []Warning

@@ -61,7 +61,7 @@ func (s *Server) queue(c *call, cb callback) {
 
 // callForm is what every request about a call carries; mu is held.
 func (s *Server) callForm(c *call) url.Values {
-	return url.Values{
+	form := url.Values{
 		"CallSid":    {c.sid},
 		"AccountSid": {s.cfg.AccountSID},
 		"ApiVersion": {"2010-04-01"},
@@ -72,6 +72,10 @@ func (s *Server) callForm(c *call) url.Values {
 		"CallStatus": {c.status},
 		"Direction":  {c.direction()},
 	}
+	if c.answerer != "" {
+		form.Set("AnsweredBy", c.answerer)
+	}
+	return form
 }
 
 func (c *call) direction() string {

@@ -63,6 +63,11 @@ type Profile struct {
 	Talk    Range         // until it hangs up; zero: it stays for an hour
 	GivesUp time.Duration // no answer after this even if the caller would let it ring; 0: never
 
+	// Machine is the chance that who picks up is an answering machine. Whoever asks for
+	// machine detection learns it. Message is how long it speaks until the beep; 0: 2 s.
+	Machine float64
+	Message time.Duration
+
 	Tone   bool   // speaks (a tone); otherwise it is silent
 	Digits string // presses these, one a second, once its stream is open
 }
@@ -124,7 +129,7 @@ func (c Config) Validate() error {
 }
 
 func (p Profile) check() error {
-	for _, c := range []float64{p.Busy, p.NoAnswer, p.Fail} {
+	for _, c := range []float64{p.Busy, p.NoAnswer, p.Fail, p.Machine} {
 		if !(c >= 0 && c <= 1) {
 			return errors.New("a chance is not within 0 to 1")
 		}
@@ -132,7 +137,7 @@ func (p Profile) check() error {
 	if p.Busy+p.NoAnswer+p.Fail > 1+1e-9 {
 		return errors.New("the chances are more than 1 together")
 	}
-	for _, d := range []time.Duration{p.Ring.Min, p.Ring.Max, p.Talk.Min, p.Talk.Max, p.Queue, p.GivesUp} {
+	for _, d := range []time.Duration{p.Ring.Min, p.Ring.Max, p.Talk.Min, p.Talk.Max, p.Queue, p.GivesUp, p.Message} {
 		if d < 0 {
 			return errors.New("a time is negative")
 		}
@@ -149,6 +154,8 @@ type plan struct {
 	queue   time.Duration
 	ring    time.Duration // until end, or until it picks up
 	talk    time.Duration
+	machine bool
+	message time.Duration
 	tone    bool
 	digits  string
 	patient time.Duration // inbound: hangs up if nobody has answered; 0: waits
@@ -162,7 +169,7 @@ func (p Profile) draw(seed uint64, number string, n int) plan {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%d", number, n)
 	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
-	d := plan{queue: p.Queue, tone: p.Tone, digits: p.Digits}
+	d := plan{queue: p.Queue, message: p.Message, tone: p.Tone, digits: p.Digits}
 	switch x := rng.Float64(); {
 	case x < p.Busy:
 		d.end = statusBusy
@@ -176,6 +183,7 @@ func (p Profile) draw(seed uint64, number string, n int) plan {
 	if p.Talk.Max == 0 && p.Talk.Min == 0 {
 		d.talk = longTalk
 	}
+	d.machine = rng.Float64() < p.Machine // drawn last: the rest of a seed stays as it was
 	if d.end == statusNoAnswer {
 		d.ring = p.GivesUp // 0: until the caller gives up
 	}

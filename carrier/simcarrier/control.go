@@ -138,10 +138,12 @@ func (s *Server) simNumbers(w http.ResponseWriter, r *http.Request) {
 		Busy      float64 `json:"busy"`
 		NoAnswer  float64 `json:"no_answer"`
 		Fail      float64 `json:"fail"`
+		Machine   float64 `json:"machine"`
 		QueueMS   int64   `json:"queue_ms"`
 		RingMS    int64   `json:"ring_ms"`
 		TalkMS    int64   `json:"talk_ms"`
 		GivesUpMS int64   `json:"gives_up_ms"`
+		MessageMS int64   `json:"message_ms"`
 		Tone      bool    `json:"tone"`
 		Digits    string  `json:"digits"`
 	}
@@ -149,9 +151,9 @@ func (s *Server) simNumbers(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err := s.SetNumber(in.Number, Profile{
-		Busy: in.Busy, NoAnswer: in.NoAnswer, Fail: in.Fail,
+		Busy: in.Busy, NoAnswer: in.NoAnswer, Fail: in.Fail, Machine: in.Machine,
 		Queue: ms(in.QueueMS), Ring: Range{Min: ms(in.RingMS)}, Talk: Range{Min: ms(in.TalkMS)},
-		GivesUp: ms(in.GivesUpMS), Tone: in.Tone, Digits: in.Digits,
+		GivesUp: ms(in.GivesUpMS), Message: ms(in.MessageMS), Tone: in.Tone, Digits: in.Digits,
 	})
 	answerControl(w, err)
 }

@@ -36,9 +36,10 @@
 //
 // # What is not here
 //
-// Dial, Gather, Play, Record, conferences, answering-machine detection, prices and
-// accounts. An unknown verb is passed over with a warning on the call, as Twilio
-// does. The control addresses (/sim/…) ask for no password: listen on loopback.
+// Dial, Gather, Play, Record, conferences, prices and accounts. An unknown verb is passed
+// over with a warning on the call, as Twilio does. Machine detection knows what the
+// profile says, not what is heard. The control addresses (/sim/…) ask for no
+// password: listen on loopback.
 //
 // # If something dies
 //

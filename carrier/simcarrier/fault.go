@@ -18,7 +18,7 @@ type Faults struct {
 	Delay      time.Duration // every API reply is this late; the call is made at once
 	LookupDown bool          // fetch and list answer 503
 
-	DropCallbacks      []string // the events that are never told: initiated, ringing, answered, completed, all
+	DropCallbacks      []string // the events that are never told: initiated, ringing, answered, amd, completed, all
 	DuplicateCallbacks bool
 	ReorderCallbacks   bool // each event arrives after the one that follows it
 
@@ -54,7 +54,7 @@ const (
 var (
 	createFaults = []CreateFault{CreateFine, LoseReply, LoseRequest, TooMany, ServerError, ServerErrorMade, TruncateReply, BadGatewayNoJSON}
 	mediaFaults  = []MediaFault{MediaFine, MediaNever, MediaHalf, MediaStall}
-	dropEvents   = []string{"all", "initiated", "ringing", "answered", "completed"}
+	dropEvents   = []string{"all", "initiated", "ringing", "answered", "amd", "completed"}
 )
 
 func (f Faults) check() error {

@@ -50,6 +50,9 @@ func (s *Server) resourceOf(c *call) resource {
 		t := mailDate(c.started)
 		r.StartTime = &t
 	}
+	if c.answerer != "" {
+		r.AnsweredBy = &c.answerer
+	}
 	if !c.ended.IsZero() {
 		t, d := mailDate(c.ended), strconv.Itoa(c.seconds())
 		r.EndTime, r.Duration = &t, &d

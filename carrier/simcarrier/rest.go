@@ -186,6 +186,9 @@ func newCall(r *http.Request) (*call, *apiError) {
 		return nil, &errCallback
 	}
 	var ok bool
+	if c.detect, ok = detectionOf(f); !ok {
+		return nil, &errParameter
+	}
 	if c.ring, ok = secondsOf(f, "Timeout", ringTime); !ok || c.ring > maxRing {
 		return nil, &errParameter
 	}

@@ -49,6 +49,9 @@ func TestCreateRefuses(t *testing.T) {
 		{"timeout", func(f url.Values) { f.Set("Timeout", "601") }, 20001},
 		{"no number of a timeout", func(f url.Values) { f.Set("Timeout", "soon") }, 20001},
 		{"time limit", func(f url.Values) { f.Set("TimeLimit", "0") }, 20001},
+		{"detection", func(f url.Values) { f.Set("MachineDetection", "Yes") }, 20001},
+		{"detection, neither way", func(f url.Values) { f.Set("MachineDetection", "Enable"); f.Set("AsyncAmd", "1") }, 20001},
+		{"detection, nobody to tell", func(f url.Values) { f.Set("MachineDetection", "Enable"); f.Set("AsyncAmd", "true") }, 20001},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			form := createForm("Twiml", hangup)
@@ -63,8 +66,8 @@ func TestCreateRefuses(t *testing.T) {
 			}
 		})
 	}
-	if st := s.Stats(); st.Created != 0 || st.Refused != 13 || len(s.Calls()) != 0 {
-		t.Errorf("stats: %+v, want 13 refused and no call", st)
+	if st := s.Stats(); st.Created != 0 || st.Refused != 16 || len(s.Calls()) != 0 {
+		t.Errorf("stats: %+v, want 16 refused and no call", st)
 	}
 }
 

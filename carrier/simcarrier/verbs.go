@@ -115,6 +115,11 @@ func (s *Server) converse(ctx context.Context, c *call, media *mediaSide, given 
 		ctx, cancel = context.WithTimeoutCause(ctx, c.limit, byLimit)
 		defer cancel()
 	}
+	stop, ok := s.whoAnswers(ctx, c)
+	defer stop()
+	if !ok {
+		return endOf(ctx)
+	}
 	doc := c.doc
 	for range maxDocuments {
 		next := s.perform(ctx, c, media, doc, given)

@@ -22,6 +22,7 @@ type Call struct {
 	Created   time.Time `json:"created"`
 	Started   time.Time `json:"started,omitzero"` // left the queue
 	Answered  time.Time `json:"answered,omitzero"`
+	Answerer  string    `json:"answered_by,omitempty"` // when it was asked for, and is known
 	Ended     time.Time `json:"ended,omitzero"`
 	EndedBy   string    `json:"ended_by,omitempty"` // callee, api, limit, twiml, carrier
 	SIP       int       `json:"sip,omitempty"`      // of the end
@@ -123,7 +124,7 @@ func (c *call) view() Call {
 	v := Call{
 		SID: c.sid, To: c.to, From: c.from, Direction: c.direction(), Status: c.status, Dial: c.nth,
 		StatusURL: c.statusURL, Attempt: lastElement(c.statusURL),
-		Created: c.created, Started: c.started, Answered: c.answered, Ended: c.ended,
+		Created: c.created, Started: c.started, Answered: c.answered, Answerer: c.answerer, Ended: c.ended,
 		EndedBy: c.end.by, SIP: c.end.sip,
 		Warnings: slices.Clone(c.warnings),
 	}

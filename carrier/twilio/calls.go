@@ -86,6 +86,11 @@ func (c *Client) placeForm(d carrier.Dial) (url.Values, error) {
 	}
 	if detect != "" {
 		form.Set("MachineDetection", detect)
+		if d.Detect == carrier.DetectAnswer && d.StatusURL != "" {
+			form.Set("AsyncAmd", "true") // or the callee hears nothing while Twilio thinks
+			form.Set("AsyncAmdStatusCallback", d.StatusURL)
+			form.Set("AsyncAmdStatusCallbackMethod", http.MethodPost)
+		}
 	}
 	return form, nil
 }
@@ -230,6 +235,7 @@ type resource struct {
 	Created  *string `json:"date_created"`
 	Started  *string `json:"start_time"`
 	Duration *string `json:"duration"`
+	Answered *string `json:"answered_by"`
 }
 
 // found is r in the words of package carrier.
@@ -241,7 +247,7 @@ func (r resource) found() (carrier.Found, error) {
 	return carrier.Found{
 		ID: r.SID, To: r.To, From: r.From, Status: status,
 		Started: when(r.Started),
-		Length:  length(deref(r.Duration)),
+		Length:  length(deref(r.Duration)), Answered: answeredBy(deref(r.Answered)),
 	}, nil
 }
 

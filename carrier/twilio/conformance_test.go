@@ -85,6 +85,7 @@ func deadAddress(t *testing.T) string {
 var callees = map[carriertest.Callee]simcarrier.Profile{
 	carriertest.Answers: {Ring: simcarrier.Range{Min: 20 * time.Millisecond}, Talk: simcarrier.Range{Min: 200 * time.Millisecond}},
 	carriertest.Stays:   {Ring: simcarrier.Range{Min: 20 * time.Millisecond}},
+	carriertest.Machine: {Machine: 1, Ring: simcarrier.Range{Min: 20 * time.Millisecond}},
 	carriertest.Rings:   {NoAnswer: 1},
 	carriertest.IsBusy:  {Busy: 1, Ring: simcarrier.Range{Min: 20 * time.Millisecond}},
 	carriertest.Nobody:  {NoAnswer: 1, GivesUp: 50 * time.Millisecond},

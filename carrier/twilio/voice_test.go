@@ -99,12 +99,19 @@ func TestPlaceDetects(t *testing.T) {
 	c := client(t, twilio.Config{BaseURL: srv.URL})
 	for detect, want := range map[string]string{"": "", carrier.DetectAnswer: "Enable", carrier.DetectMessageEnd: "DetectMessageEnd"} {
 		d := dial()
-		d.Detect, d.MaxCall = detect, time.Minute
+		d.Detect, d.MaxCall, d.StatusURL = detect, time.Minute, "https://dibs.example.com/status/1"
 		if _, err := c.Place(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 		if got.Get("MachineDetection") != want || got.Get("TimeLimit") != "60" {
 			t.Errorf("detect %q: asked %q, limit %q", detect, got.Get("MachineDetection"), got.Get("TimeLimit"))
+		}
+		beside, tell := "", "" // of all, only this one may not keep a person waiting
+		if detect == carrier.DetectAnswer {
+			beside, tell = "true", d.StatusURL
+		}
+		if got.Get("AsyncAmd") != beside || got.Get("AsyncAmdStatusCallback") != tell {
+			t.Errorf("detect %q: beside the call %q, told %q", detect, got.Get("AsyncAmd"), got.Get("AsyncAmdStatusCallback"))
 		}
 	}
 	d := dial()

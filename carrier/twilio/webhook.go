@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,14 +94,19 @@ func (c *Client) Event(r *http.Request) (carrier.Event, error) {
 		Attempt:  c.attempt(r.URL.Path),
 		Seq:      -1,
 		Length:   length(form.Get("CallDuration")),
-		Answered: form.Get("AnsweredBy"),
+		Answered: answeredBy(form.Get("AnsweredBy")),
 	}
 	if !callForm.MatchString(e.ID) {
 		return carrier.Event{}, fmt.Errorf("%w: no call id", carrier.ErrMalformed)
 	}
 	var ok bool
-	if e.Status, ok = statusOf(form.Get("CallStatus")); !ok {
-		return carrier.Event{}, fmt.Errorf("%w: call status %.20q", carrier.ErrMalformed, form.Get("CallStatus"))
+	switch status := form.Get("CallStatus"); {
+	case status == "" && e.Answered != "":
+		e.Status = carrier.InProgress // the word of who answered comes by itself
+	default:
+		if e.Status, ok = statusOf(status); !ok {
+			return carrier.Event{}, fmt.Errorf("%w: call status %.20q", carrier.ErrMalformed, status)
+		}
 	}
 	if n, err := strconv.Atoi(form.Get("SequenceNumber")); err == nil && n >= 0 {
 		e.Seq = n
@@ -109,6 +115,14 @@ func (c *Client) Event(r *http.Request) (carrier.Event, error) {
 		e.SIPCode = n
 	}
 	return e, nil
+}
+
+// answeredBy is Twilio's word for who answered; one that we do not know says nothing.
+func answeredBy(word string) string {
+	if word == "" || slices.Contains(carrier.AnsweredBy(), word) {
+		return word
+	}
+	return "unknown"
 }
 
 // attempt is the last element of a status webhook's path; empty: it has none.
