@@ -111,8 +111,9 @@ func (d *Dispatcher) reach(ctx context.Context, b pool.Bot) presence {
 	switch {
 	case err == nil:
 		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout {
-			return absent
+		switch resp.StatusCode {
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return absent // a bot never says so
 		}
 		return present
 	case ctx.Err() != nil:

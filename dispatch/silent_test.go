@@ -34,6 +34,7 @@ func TestReach(t *testing.T) {
 		{name: "led elsewhere", status: 302, want: present},
 		{name: "out of order", status: 500, want: present},
 		{name: "a proxy that does not reach it", status: 502, want: absent},
+		{name: "a proxy that knows of nobody", status: 503, want: absent},
 		{name: "a proxy that waited", status: 504, want: absent},
 		{name: "nobody listens", client: dial(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), want: absent},
 		{name: "no way to the host", client: dial(&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}), want: absent},
