@@ -32,6 +32,16 @@
 //	Event  ◀── queued, initiated, ringing, in_progress ── and one of
 //	           completed, busy, no_answer, canceled, failed, which end the call
 //
+// # What a second carrier has to bring
+//
+// Telnyx has been read for it, and its TeXML, which looks like Twilio's, is not enough:
+// the reply to a create is documented without the call's id, its look-ups are
+// eventually consistent and filter by ended statuses only, so that Find could never
+// say "none", and a call that comes in is answered before its instructions are asked
+// for. Its Call Control has the id, and command_id against a second dial; but there a
+// closed socket is a webhook that wants a command, and not a question, so [Voice]
+// would have to become one.
+//
 // # If something dies
 //
 // The carrier's API: Place says not_placed (nobody could be reached) or unknown,
