@@ -41,7 +41,7 @@ type Beat struct {
 	Region   string `json:"region"`
 	Pool     string `json:"pool"`
 	Pod      Pod    `json:"pod,omitzero"`
-	MediaURL string `json:"media_url,omitempty"` // where carriers connect to, without a path: "wss://host"
+	MediaURL string `json:"media_url,omitempty"` // where carriers connect to, as far as it is the same for every call: "wss://host"
 
 	Seats    []SeatView   `json:"seats"`
 	Cordoned bool         `json:"cordoned,omitempty"`

@@ -120,7 +120,7 @@ function stands(call_id) {
 function beat(goodbye = false) {
   const { state, since, call_id } = seat;
   const seats = [{ state, for_ms: Date.now() - since, ...(call_id && { call_id }) }];
-  nc.publish(subjects.beat_of(region, bot_id), JSON.stringify({ v: VERSION, bot_id, instance, seq: ++seq, region, pool, seats, cordoned, draining, goodbye, protocols: [VERSION] }));
+  nc.publish(subjects.beat_of(region, bot_id), JSON.stringify({ v: VERSION, bot_id, instance, seq: ++seq, region, pool, media_url: mediaURL, seats, cordoned, draining, goodbye, protocols: [VERSION] }));
   if (draining && state === "idle") setImmediate(leave); // after what is being answered
 }
 
