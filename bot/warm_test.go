@@ -246,6 +246,7 @@ func TestProbeIsGivenBack(t *testing.T) {
 	})
 	v.ill.Store(true)
 	w.refused(call("call_0"))
+	w.until("the breaker has heard of it", func() bool { return b.state() != breaker.StateClosed })
 	v.ill.Store(false)
 	missing := call("call_1")
 	missing.Flow = wire.Flow{ID: "nope"}
@@ -275,7 +276,5 @@ func TestOverBudget(t *testing.T) {
 	if at := r.Attempts[0]; at.Code != "warmup_timeout" || !strings.Contains(at.Detail, "provider_tts") {
 		t.Errorf("the asker heard %+v", at)
 	}
-	if s := b.state(); s != breaker.StateOpen {
-		t.Errorf("breaker %s, want open: it was this bot's failure", s)
-	}
+	w.until("the breaker is open: it was this bot's failure", func() bool { return b.state() == breaker.StateOpen })
 }

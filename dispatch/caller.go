@@ -60,6 +60,7 @@ type letter struct {
 	item *queue.Item
 	re   chan<- error
 	next chan<- carrier.Instruction // the carrier asks how to go on; room for one
+	ask  string                     // with next: which question it is, see deskRequest
 }
 
 type claimed struct {

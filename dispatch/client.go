@@ -154,7 +154,11 @@ func (d *Desk) askOnce(ctx context.Context, subj string, data []byte) (r deskRep
 
 // askFor asks once, for as long as ctx lasts, and reads the answer.
 func (d *Desk) askFor(ctx context.Context, subj string, data []byte) (r deskReply, err error) {
-	m, err := d.NC.RequestWithContext(ctx, subj, data)
+	return read(d.NC.RequestWithContext(ctx, subj, data))
+}
+
+// read is the desk's answer, or what its absence means.
+func read(m *nats.Msg, err error) (r deskReply, _ error) {
 	if err != nil {
 		return r, fmt.Errorf("%w: nobody in office answers: %w", api.ErrUnavailable, err)
 	}

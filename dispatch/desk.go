@@ -44,6 +44,7 @@ type deskRequest struct {
 
 	Attempt   string `json:"attempt,omitempty"`    // next
 	CarrierID string `json:"carrier_id,omitempty"` // next
+	Ask       string `json:"ask,omitempty"`        // next: which question it is; the same again has the same answer
 
 	Org      string              `json:"org_id,omitempty"` // admit, and the next three
 	Region   string              `json:"region,omitempty"`
@@ -203,7 +204,7 @@ func (o *office) absent(ctx context.Context, ask deskAsk, id string) {
 // which takes as long as the claim of another bot.
 func (o *office) askNext(ctx context.Context, ask deskAsk, c *caller, ev call.Event) {
 	do := make(chan carrier.Instruction, 1)
-	if !c.send(letter{ev: ev, next: do}) {
+	if !c.send(letter{ev: ev, next: do, ask: ask.req.Ask}) {
 		respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "too much happens to this call"})
 		return
 	}

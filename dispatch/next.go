@@ -33,14 +33,16 @@ const (
 	capMargin   = 15 * time.Second // over the longest call: carrier and bot end it before
 	perLetter   = 90 * time.Millisecond
 	sorryReason = "bot_lost"
+	maxTold     = 100 // answers that are remembered, for questions that are put again
 )
 
 const callRescued = "call.rescued" // another bot has taken it over
 
 // following is what a caller does about a call that somebody hears.
 type following struct {
-	nexts   []chan<- carrier.Instruction // the carrier's questions that wait for an answer
-	asked   bool                         // the bot is being asked
+	nexts   []letter                       // the carrier's questions that wait for an answer
+	told    map[string]carrier.Instruction // questions that have theirs
+	asked   bool                           // the bot is being asked
 	stood   chan standing
 	rescue  bool // a claim for another bot runs
 	rescues []time.Time
@@ -113,6 +115,10 @@ func askCall(ctx context.Context, nc *nats.Conn, bot, callID string) (a wire.Ans
 
 // next is the carrier's question: the socket has closed, and somebody is there.
 func (c *caller) next(ctx context.Context, l letter) bool {
+	if do, ok := c.told[l.ask]; ok {
+		l.next <- do // put again while its answer was on its way
+		return true
+	}
 	a := c.rec.Current()
 	if a == nil || l.ev.Attempt != a.ID || l.ev.CarrierID != "" && a.CarrierID != "" && l.ev.CarrierID != a.CarrierID {
 		l.next <- carrier.Instruction{}
@@ -126,7 +132,7 @@ func (c *caller) next(ctx context.Context, l letter) bool {
 		c.closeAt = time.Now().Add(closeIn)
 		return true
 	}
-	c.nexts = append(c.nexts, l.next)
+	c.nexts = append(c.nexts, l)
 	if c.asked || c.rescue {
 		return true
 	}
@@ -254,8 +260,14 @@ func (c *caller) noRescue(ctx context.Context, reason string) bool {
 
 // reply answers every question that waits.
 func (c *caller) reply(do carrier.Instruction) {
-	for _, re := range c.nexts {
-		re <- do // each has room for one
+	if c.told == nil || len(c.told) > maxTold {
+		c.told = map[string]carrier.Instruction{}
+	}
+	for _, l := range c.nexts {
+		l.next <- do // each has room for one
+		if l.ask != "" {
+			c.told[l.ask] = do
+		}
 	}
 	c.nexts = nil
 }
@@ -348,37 +360,4 @@ func (c *caller) endAtCarrier(ctx context.Context, id string) {
 		}
 		c.looked <- ev
 	}()
-}
-
-// checked reads what a bot said when it was asked by the way.
-func (c *caller) checked(ctx context.Context, s standing) bool {
-	c.checking = false
-	if c.asked || c.rescue || !c.rec.InFlight() {
-		return true
-	}
-	if s != botDead && s != botGone {
-		c.silent = 0
-	}
-	switch s {
-	case botHas:
-		c.missing = 0
-		if c.rec.State == call.Ringing { // media has come: somebody is there
-			return c.apply(ctx, call.Event{Kind: call.EvLive})
-		}
-	case botEnded, botBroke:
-		// Without a question from the carrier: its status event, or its question, is on
-		// its way; if neither comes, nobody is to listen to silence.
-		if c.missing++; c.missing >= endedFor && c.closeAt.IsZero() {
-			c.closeAt = time.Now()
-		}
-	case botDead, botGone:
-		c.missing = 0
-		c.silent++
-		if s == botGone {
-			c.takeAway(ctx)
-		}
-	case botWaits, botMute: // not there yet, or not to be asked
-		c.missing = 0
-	}
-	return true
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"dibs/call"
 	"dibs/carrier"
 	"dibs/pool"
 )
@@ -40,6 +41,39 @@ func (c *caller) check(ctx context.Context, bot string, long bool) standing {
 		return botGone
 	}
 	return s
+}
+
+// checked reads what a bot said when it was asked by the way.
+func (c *caller) checked(ctx context.Context, s standing) bool {
+	c.checking = false
+	if c.asked || c.rescue || !c.rec.InFlight() {
+		return true
+	}
+	if s != botDead && s != botGone {
+		c.silent = 0
+	}
+	switch s {
+	case botHas:
+		c.missing = 0
+		if c.rec.State == call.Ringing { // media has come: somebody is there
+			return c.apply(ctx, call.Event{Kind: call.EvLive})
+		}
+	case botEnded, botBroke:
+		// Without a question from the carrier: its status event, or its question, is on
+		// its way; if neither comes, nobody is to listen to silence.
+		if c.missing++; c.missing >= endedFor && c.closeAt.IsZero() {
+			c.closeAt = time.Now()
+		}
+	case botDead, botGone:
+		c.missing = 0
+		c.silent++
+		if s == botGone {
+			c.takeAway(ctx)
+		}
+	case botWaits, botMute: // not there yet, or not to be asked
+		c.missing = 0
+	}
+	return true
 }
 
 // takeAway lets the carrier ask how to go on with a call whose bot is gone. When that
