@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -26,7 +27,19 @@ func Bubble(t *testing.T, f func(t *testing.T)) {
 	// test may be one of those.
 	dropPooledTimers()
 	defer dropPooledTimers()
-	synctest.Test(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		bubbles.Store(testing.TB(t), nil)
+		t.Cleanup(func() { bubbles.Delete(testing.TB(t)) }) // the last of all
+		f(t)
+	})
+}
+
+// bubbles are the tests that run in a bubble.
+var bubbles sync.Map
+
+func inBubble(tb testing.TB) bool {
+	_, in := bubbles.Load(tb)
+	return in
 }
 
 // dropPooledTimers empties the pool of timers that nats.go keeps for all its

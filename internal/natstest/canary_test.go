@@ -1,9 +1,11 @@
 package natstest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,4 +235,37 @@ func bucket(t *testing.T, js jetstream.JetStream, cfg jetstream.KeyValueConfig) 
 		t.Fatal(err)
 	}
 	return kv
+}
+
+// A broker is stopped while pulls are pending and consumers are being made: fake time
+// goes on. (The server sleeps with a lock as it shuts down; see Broker.Stop.)
+func TestStopWhileConsumersAreMade(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		b := natstest.Start(t)
+		js := b.JetStream(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		s, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.CreateConsumer(ctx, jetstream.ConsumerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if m, err := c.Fetch(1, jetstream.FetchMaxWait(5*time.Second)); err == nil {
+				for range m.Messages() {
+				}
+			}
+		})
+		synctest.Wait() // the pull is pending
+		for range 20 {
+			wg.Go(func() { _, _ = s.CreateConsumer(ctx, jetstream.ConsumerConfig{}) })
+		}
+		b.Stop()
+		cancel()
+		wg.Wait()
+	})
 }

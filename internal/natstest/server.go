@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"testing/synctest"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -69,3 +70,16 @@ func (*fatal) Warnf(string, ...any)   {}
 func (*fatal) Errorf(string, ...any)  {}
 func (*fatal) Debugf(string, ...any)  {}
 func (*fatal) Tracef(string, ...any)  {}
+
+// quiet parts the server from its clients, and waits until it has dealt with what
+// they had asked. Only inside a bubble.
+func quiet(srv *server.Server) {
+	conns, err := srv.Connz(&server.ConnzOptions{Limit: 1 << 16})
+	if err != nil {
+		return // it is ending already
+	}
+	for _, c := range conns.Conns {
+		_ = srv.DisconnectClientByID(c.Cid) // unless it has left meanwhile
+	}
+	synctest.Wait()
+}
