@@ -28,7 +28,7 @@
 //
 // # What this stands on
 //
-// The server was not made for fake time; four facts make it work, each of them
+// The server was not made for fake time; five facts make it work, each of them
 // stated by a test of this package, so that a new version which breaks one is
 // noticed here and not in fifty other tests:
 //
@@ -40,5 +40,7 @@
 //     keep makes no difference.
 //   - Message and key expiry, redelivery and reconnect follow the bubble's clock,
 //     which starts at midnight UTC 2000-01-01.
-//   - A stopped server leaves no goroutine behind.
+//   - A stopped server leaves no goroutine behind. As it shuts down it may sleep with a
+//     lock; whoever waits for a lock stops the bubble's time, so [Broker.Stop] parts it
+//     from its clients first.
 package natstest
