@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -97,7 +98,17 @@ func TestLimits(t *testing.T) {
 			w.t.Errorf("burst %+v, want all waiting", u)
 		}
 
-		// The next office begins with the same limits.
+		// The next office begins with the same limits. (A call that is not dialled yet as the
+		// first one ends goes back in line, and the paused one would stay there.)
+		w.until("those in flight talk", func() bool {
+			n := 0
+			for _, id := range append(slices.Clone(ids), promised) {
+				if w.state(id, call.Live)() {
+					n++
+				}
+			}
+			return n == 3
+		})
 		w.nodes[0].stop()
 		w.addNode("two")
 		w.until("the new office counts the same", func() bool {
