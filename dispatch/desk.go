@@ -216,8 +216,8 @@ func (o *office) askNext(ctx context.Context, ask deskAsk, c *caller, ev call.Ev
 			select {
 			case i := <-do:
 				respond(ask.msg, deskReply{Code: deskOK, Do: &i})
-			default: // it ended before it read the letter
-				respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "the call is just changing hands"})
+			default:
+				respond(ask.msg, deskReply{Code: deskUnavailable, Detail: errChanging.Error()})
 			}
 		case <-ctx.Done():
 		}
@@ -226,18 +226,29 @@ func (o *office) askNext(ctx context.Context, ask deskAsk, c *caller, ev call.Ev
 
 // reply waits for what a caller made of a letter.
 func (o *office) reply(ctx context.Context, ask deskAsk, c *caller, done <-chan error) {
-	select {
-	case err := <-done:
+	answer := func(err error) {
 		if err != nil {
 			respond(ask.msg, deskReply{Code: deskUnavailable, Detail: err.Error()})
 			return
 		}
 		respond(ask.msg, deskReply{Code: deskOK})
-	case <-c.over: // it ended before it read the letter
-		respond(ask.msg, deskReply{Code: deskUnavailable, Detail: "the call is just changing hands"})
+	}
+	select {
+	case err := <-done:
+		answer(err)
+	case <-c.over:
+		select {
+		case err := <-done: // the letter may be what ended it
+			answer(err)
+		default:
+			answer(errChanging)
+		}
 	case <-ctx.Done():
 	}
 }
+
+// errChanging: the call ended before its caller had read the letter.
+var errChanging = errors.New("the call is just changing hands")
 
 // event is what a question means for its call.
 func (a deskAsk) event() (id string, ev call.Event, err error) {

@@ -82,12 +82,20 @@ func (l *Log) Follow(ctx context.Context, types []string, cursor uint64, f func(
 	if err != nil {
 		return fmt.Errorf("events: follow: %w", err)
 	}
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: subjects, DeliverPolicy: jetstream.DeliverNewPolicy}
-	if cursor != 0 {
-		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, cursor+1
-	}
 	begin, cancel := l.deadline(ctx)
 	defer cancel()
+	if cursor == 0 {
+		// A place in the log, and not "what is new": that begins anew after an outage, and
+		// what came just before it would be lost.
+		s, err := l.js.Stream(begin, wire.StreamEvents)
+		if err != nil {
+			return fmt.Errorf("events: follow: %w", unavailable(begin, err))
+		}
+		cursor = s.CachedInfo().State.LastSeq
+	}
+	cfg := jetstream.OrderedConsumerConfig{
+		FilterSubjects: subjects, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: cursor + 1,
+	}
 	cons, err := l.js.OrderedConsumer(begin, wire.StreamEvents, cfg)
 	if err != nil {
 		return fmt.Errorf("events: follow: %w", unavailable(begin, err))
