@@ -28,6 +28,10 @@ type reading struct {
 	leave func() bool   // takes back that the end of the context ends the reading
 }
 
+// pullBeat: a server that says nothing for twice as long has lost our pull, as when the
+// leader of a stream changes; the client's own is 15 s.
+const pullBeat = 5 * time.Second
+
 // read begins a look, which ends with ctx and must be closed.
 func (b *bucket) read(ctx context.Context, cfg jetstream.OrderedConsumerConfig, quiet time.Duration) (*reading, error) {
 	begin, cancel := b.deadline(ctx)
@@ -37,7 +41,7 @@ func (b *bucket) read(ctx context.Context, cfg jetstream.OrderedConsumerConfig, 
 		return nil, unavailable(begin, err)
 	}
 	r := &reading{bucket: b, cons: cons, pending: cons.CachedInfo().NumPending, quiet: quiet}
-	if r.it, err = cons.Messages(jetstream.PullMaxMessages(2000)); err != nil {
+	if r.it, err = cons.Messages(jetstream.PullMaxMessages(2000), jetstream.PullHeartbeat(pullBeat)); err != nil {
 		return nil, unavailable(begin, err)
 	}
 	// Stopping the iterator is the only way out of a wait for a server that is gone.

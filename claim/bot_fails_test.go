@@ -111,7 +111,7 @@ func TestWarmupFails(t *testing.T) {
 		asked []string
 		took  time.Duration
 	}{
-		{"with one bot only", warms(bad), claim.CodeWarmupFailed, nil, 0}, // who may be back, or not yet, for the second ask
+		{"with one bot only", warms(bad), claim.CodeWarmupFailed, nil, time.Second}, // who may be back, or not yet, for the second ask
 		{"twice, then no third bot is tried", warms(bad, bad, bad), claim.CodeWarmupFailed, []string{"pool failed", "pool failed"}, 0},
 		{"the call's own fault: no other bot is tried", warms(flow, flow), "flow_not_found", []string{"pool rejected"}, 0},
 		{"over its budget of 8 s: the bot fails first and says why", warms(hang), claim.CodeWarmupFailed, nil, 16 * time.Second},

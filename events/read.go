@@ -74,6 +74,9 @@ func (l *Log) Since(ctx context.Context, from time.Time, types []string, cursor 
 	return p, nil
 }
 
+// pullBeat: a server that says nothing for twice as long has lost our pull.
+const pullBeat = 5 * time.Second
+
 // Follow hands over what happens after the cursor, and with cursor 0 from now on,
 // until ctx ends, and then returns nil. It waits through an outage of NATS. Types are
 // as in [Log.Since]. f is called by one goroutine.
@@ -100,7 +103,7 @@ func (l *Log) Follow(ctx context.Context, types []string, cursor uint64, f func(
 	if err != nil {
 		return fmt.Errorf("events: follow: %w", unavailable(begin, err))
 	}
-	it, err := cons.Messages(jetstream.PullMaxMessages(500))
+	it, err := cons.Messages(jetstream.PullMaxMessages(500), jetstream.PullHeartbeat(pullBeat))
 	if err != nil {
 		return fmt.Errorf("events: follow: %w", unavailable(begin, err))
 	}

@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Cluster is a meshed group of nats-servers with JetStream on loopback ports,
@@ -47,7 +49,39 @@ func StartCluster(tb testing.TB, n int) *Cluster {
 		c.startNode(i)
 	}
 	c.waitReady()
+	c.waitPlaced()
 	return c
+}
+
+// waitPlaced waits until a stream can be placed on every node: their leader may have
+// been elected, and be followed, before it has heard of all of them.
+func (c *Cluster) waitPlaced() {
+	c.tb.Helper()
+	nc, err := nats.Connect(c.URL(0))
+	if err != nil {
+		c.tb.Fatalf("connect to the cluster: %v", err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		c.tb.Fatalf("jetstream: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	cfg := jetstream.StreamConfig{Name: "READY", Subjects: []string{"natstest.ready"}, Replicas: min(len(c.nodes), 5)}
+	for {
+		if _, err = js.CreateStream(ctx, cfg); err == nil {
+			err = js.DeleteStream(ctx, cfg.Name)
+		}
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			c.tb.Fatalf("no stream on all nodes within %v: %v", readyWithin, err)
+		}
+	}
 }
 
 // StopNode ends node i; its clients go to another node they know. A node that is
