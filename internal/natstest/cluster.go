@@ -2,6 +2,7 @@ package natstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,17 +166,21 @@ func (c *Cluster) waitReady() {
 func notCurrent(s *server.Server) bool { return !s.JetStreamIsCurrent() }
 
 // FreePorts finds n ports of loopback that nobody has, for servers that must know
-// theirs before they start. They are none of those that the system gives to
-// outgoing connections or to whoever asks for any port: a process of another test
-// could have such a one a moment later.
+// theirs before they start, and keeps them from other tests, in this process or
+// another, until tb ends. They are none of those that the system gives to outgoing
+// connections or to whoever asks for any port: a process of another test could have
+// such a one a moment later.
 func FreePorts(tb testing.TB, n int) []int {
 	tb.Helper()
 	const from, span = 10_000, 22_000
 	var ports []int
 	for range 100 * n {
 		port := from + rand.IntN(span)
+		if !reserve(tb, port) {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil || slices.Contains(ports, port) {
+		if err != nil {
 			continue
 		}
 		_ = l.Close()
@@ -184,4 +190,15 @@ func FreePorts(tb testing.TB, n int) []int {
 	}
 	tb.Fatalf("no %d free ports on loopback", n)
 	return nil
+}
+
+// reserve takes the same port of another address of loopback, where nobody serves
+// anything: it is only so that whoever else wants the port sees that it is taken. A
+// system without that address goes without.
+func reserve(tb testing.TB, port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.7.7.7:%d", port))
+	if err == nil {
+		tb.Cleanup(func() { _ = l.Close() })
+	}
+	return !errors.Is(err, syscall.EADDRINUSE)
 }

@@ -73,3 +73,16 @@ func put(t *testing.T, ctx context.Context, kv jetstream.KeyValue) {
 		}
 	}
 }
+
+// Nobody is given a port that another test has been given, used or not.
+func TestFreePorts(t *testing.T) {
+	seen := map[int]bool{}
+	for range 10 { // by chance alone, two of 400 would nearly always be the same
+		for _, p := range natstest.FreePorts(t, 40) {
+			if seen[p] {
+				t.Fatalf("port %d was given twice", p)
+			}
+			seen[p] = true
+		}
+	}
+}
