@@ -79,7 +79,7 @@ func newCaller(o *office, r call.Record, rev cdr.Rev) *caller {
 		o: o, id: r.Order.CallID, region: r.Order.Region, rec: r, rev: rev,
 		letters: make(chan letter, 16), over: make(chan struct{}),
 		claimed: make(chan claimed, 1), placed: make(chan dialled, 1), looked: make(chan call.Evidence, 1),
-		following: following{stood: make(chan standing, 1), checks: make(chan standing, 1)},
+		following: following{stood: make(chan standing, 1), checks: make(chan finding, 1)},
 	}
 }
 
@@ -166,8 +166,8 @@ func (c *caller) run(ctx context.Context) {
 			}
 		case s := <-c.stood:
 			ok = c.settled(ctx, s)
-		case s := <-c.checks:
-			ok = c.checked(ctx, s)
+		case f := <-c.checks:
+			ok = c.checked(ctx, f)
 		case <-chore:
 			ok = c.doChores(ctx)
 		case <-wait:

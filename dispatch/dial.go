@@ -212,11 +212,16 @@ func (c *caller) lookUp(ctx context.Context) {
 			for _, f := range found {
 				// By numbers it may be another call to the same person.
 				if other := c.o.whose(f.ID); other == "" || other == c.id {
-					ev.Lookup, ev.CarrierID, ev.Status, ev.Answered = call.LookupFound, f.ID, string(f.Status), f.Answered
+					saw(&ev, f)
 					break
 				}
 			}
 		}
 		c.looked <- ev
 	}()
+}
+
+// saw adds what a look-up found to the evidence.
+func saw(ev *call.Evidence, f carrier.Found) {
+	ev.Lookup, ev.CarrierID, ev.Status, ev.Answered = call.LookupFound, f.ID, string(f.Status), f.Answered
 }

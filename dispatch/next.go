@@ -48,7 +48,7 @@ type following struct {
 	rescues []time.Time
 
 	checkAt  time.Time // real: ask the bot
-	checks   chan standing
+	checks   chan finding
 	checking bool      // a check runs
 	missing  int       // checks in a row that said it has not got the call
 	silent   int       // checks in a row to which nobody answered
@@ -318,7 +318,7 @@ func (c *caller) doChores(ctx context.Context) bool {
 		if !c.asked && !c.rescue && !c.checking && a.Bot != "" {
 			c.checking = true
 			bot, long := a.Bot, c.rec.State == call.Live && c.silent+1 >= silentChecks
-			go func() { c.checks <- c.check(ctx, bot, long) }()
+			go func() { c.checks <- finding{bot, c.check(ctx, bot, long)} }()
 		}
 	}
 	over := c.rec.State == call.Live && c.closeAt.IsZero() &&
@@ -356,7 +356,7 @@ func (c *caller) endAtCarrier(ctx context.Context, id string) {
 		case len(found) == 0:
 			ev.Lookup = call.LookupNone
 		default:
-			ev.Lookup, ev.CarrierID, ev.Status, ev.Answered = call.LookupFound, id, string(found[0].Status), found[0].Answered
+			saw(&ev, found[0])
 		}
 		c.looked <- ev
 	}()

@@ -43,10 +43,18 @@ func (c *caller) check(ctx context.Context, bot string, long bool) standing {
 	return s
 }
 
-// checked reads what a bot said when it was asked by the way.
-func (c *caller) checked(ctx context.Context, s standing) bool {
+// finding is what a check found out, and of which bot.
+type finding struct {
+	bot      string
+	standing standing
+}
+
+// checked reads what a bot said when it was asked by the way. The call may have
+// another one by then.
+func (c *caller) checked(ctx context.Context, f finding) bool {
 	c.checking = false
-	if c.asked || c.rescue || !c.rec.InFlight() {
+	a, s := c.rec.Current(), f.standing
+	if c.asked || c.rescue || a == nil || a.Bot != f.bot {
 		return true
 	}
 	if s != botDead && s != botGone {

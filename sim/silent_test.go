@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -119,6 +120,31 @@ func TestSilentBot(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The carrier asks while we are still looking whether the bot is there: the call is led
+// to another one, and what is then found out of the first is not held against that.
+func TestSilentBotGoneMeanwhile(t *testing.T) {
+	inBotWorld(t, talks(50*time.Second), func(w *world) {
+		w.addBots(3)
+		to := w.put("c1")
+		w.until("it is live", w.state("c1", call.Live))
+		w.freeze(w.busy("c1"))
+		// The third check asks NATS and then the media server, and waits for that until 17.4 s.
+		time.AfterFunc(16*time.Second, func() {
+			c := w.carrier.CallsTo(to)[0]
+			check(w.t, w.twilio.Redirect(context.Background(), c.SID, w.public+"/v1/carriers/twilio/next/"+c.Attempt))
+		})
+		w.until("it ends", w.ended("c1"))
+		w.wantEnd("c1", call.Completed, 1)
+		if n := len(w.carrier.CallsTo(to)[0].Streams); n != 2 || slices.Contains(w.types("c1"), botSilent) {
+			w.t.Errorf("%d streams, want 2: the second bot was there\n%s", n, w.story())
+		}
+		for _, b := range w.bots {
+			w.thaw(b)
+		}
+		w.nothingLeft()
+	})
 }
 
 // inBotWorld is inWorld with bots that can be frozen.
