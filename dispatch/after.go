@@ -80,7 +80,7 @@ func (d *Desk) Next(ctx context.Context, attempt string, q carrier.Question) (ca
 	defer func() { _ = answers.Unsubscribe() }()
 	give := time.Now().Add(nobodyIn)
 	for {
-		r, err := d.put(ctx, subj, inbox, data, answers)
+		r, err := d.askInto(ctx, subj, inbox, data, answers)
 		switch {
 		case err == nil && r.Do != nil:
 			return *r.Do, nil
@@ -95,8 +95,9 @@ func (d *Desk) Next(ctx context.Context, attempt string, q carrier.Question) (ca
 	}
 }
 
-// put puts a question and waits a moment for an answer to it, or to it before.
-func (d *Desk) put(ctx context.Context, subj, inbox string, data []byte, answers *nats.Subscription) (deskReply, error) {
+// askInto puts a question and waits a moment for what comes into the inbox: the answer
+// to it, or to one that was put before.
+func (d *Desk) askInto(ctx context.Context, subj, inbox string, data []byte, answers *nats.Subscription) (deskReply, error) {
 	short, cancel := context.WithTimeout(ctx, putAgain)
 	defer cancel()
 	err := d.NC.PublishRequest(subj, inbox, data)

@@ -159,16 +159,11 @@ func (s *Server) orgs(ctx context.Context, _ *struct{}) (*orgsOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := api.OrgPage{Orgs: []api.Org{}}
-	shown := map[string]bool{}
-	for _, id := range slices.Sorted(maps.Keys(l.Orgs)) {
-		if mine := who(ctx).Org; mine == "" || mine == id {
-			out.Orgs = append(out.Orgs, l.Orgs[id])
-			shown["org:"+id] = true
-		}
-	}
-	out.Warnings = slices.DeleteFunc(l.Warnings(""), func(w api.Warning) bool { return !shown[w.Scope] })
-	return &orgsOutput{out}, nil
+	orgs, warnings := list(l, l.Orgs, "org:", func(id string, _ api.Org) bool {
+		mine := who(ctx).Org
+		return mine == "" || mine == id
+	})
+	return &orgsOutput{api.OrgPage{Orgs: orgs, Warnings: warnings}}, nil
 }
 
 // campaigns is as orgs.
@@ -177,16 +172,23 @@ func (s *Server) campaigns(ctx context.Context, _ *struct{}) (*campaignsOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := api.CampaignPage{Campaigns: []api.Campaign{}}
-	shown := map[string]bool{}
-	for _, id := range slices.Sorted(maps.Keys(l.Campaigns)) {
-		if mine := who(ctx).Org; mine == "" || mine == l.Campaigns[id].Org {
-			out.Campaigns = append(out.Campaigns, l.Campaigns[id])
-			shown["campaign:"+id] = true
+	campaigns, warnings := list(l, l.Campaigns, "campaign:", func(_ string, k api.Campaign) bool {
+		mine := who(ctx).Org
+		return mine == "" || mine == k.Org
+	})
+	return &campaignsOutput{api.CampaignPage{Campaigns: campaigns, Warnings: warnings}}, nil
+}
+
+// list is those settings, by id, that may be shown, and the warnings about them.
+func list[T any](l settings.Limits, all map[string]T, scope string, may func(id string, v T) bool) ([]T, []api.Warning) {
+	out, shown := []T{}, map[string]bool{}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if may(id, all[id]) {
+			out = append(out, all[id])
+			shown[scope+id] = true
 		}
 	}
-	out.Warnings = slices.DeleteFunc(l.Warnings(""), func(w api.Warning) bool { return !shown[w.Scope] })
-	return &campaignsOutput{out}, nil
+	return out, slices.DeleteFunc(l.Warnings(""), func(w api.Warning) bool { return !shown[w.Scope] })
 }
 
 func (s *Server) org(ctx context.Context, in *idInput) (*orgOutput, error) {

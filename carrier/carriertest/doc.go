@@ -15,7 +15,7 @@
 //	suite ── Place, Cancel, Hangup, Find ──▶ carrier under test ──▶ far end
 //	  │                                                               │
 //	  ├── Harness.Calls, Harness.Fault ◀──────────────────────────────┤
-//	  └── Receiver: status webhooks (fed to Event) and media ◀────────┘
+//	  └── Receiver: status webhooks (fed to Event), questions, media ◀┘
 //
 // # Use
 //

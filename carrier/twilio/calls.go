@@ -120,14 +120,22 @@ func (c *Client) Hangup(ctx context.Context, id string) error {
 
 func (c *Client) stop(ctx context.Context, id, status string) (resource, error) {
 	var r resource
-	if !callForm.MatchString(id) {
-		return r, &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: not a call id"}
+	if err := checkID(id); err != nil {
+		return r, err
 	}
 	err := c.send(ctx, http.MethodPost, "/Calls/"+id+".json", url.Values{"Status": {status}}, &r)
 	if gone(err) {
 		return resource{}, nil
 	}
 	return r, err
+}
+
+// checkID keeps what is no call id out of an address.
+func checkID(id string) error {
+	if !callForm.MatchString(id) {
+		return &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: not a call id"}
+	}
+	return nil
 }
 
 // gone reports Twilio's own "no such call". A bare 404 is a proxy's or a wrong
@@ -179,8 +187,8 @@ func (c *Client) Find(ctx context.Context, q carrier.Query) ([]carrier.Found, er
 }
 
 func (c *Client) findID(ctx context.Context, id string) ([]carrier.Found, error) {
-	if !callForm.MatchString(id) {
-		return nil, &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: not a call id"}
+	if err := checkID(id); err != nil {
+		return nil, err
 	}
 	var r resource
 	err := c.send(ctx, http.MethodGet, "/Calls/"+id+".json", nil, &r)

@@ -36,10 +36,10 @@ func (c *Client) Asked(r *http.Request) (carrier.Question, error) {
 // Redirect lets Twilio ask at address what to do with a live call: see
 // [carrier.Voice].
 func (c *Client) Redirect(ctx context.Context, id, address string) error {
-	switch {
-	case !callForm.MatchString(id):
-		return &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: not a call id"}
-	case !httpAddress(address):
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if !httpAddress(address) {
 		return &carrier.Error{Verdict: carrier.Refused, Detail: "not sent: url is not an http address"}
 	}
 	var r resource

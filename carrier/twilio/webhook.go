@@ -99,14 +99,13 @@ func (c *Client) Event(r *http.Request) (carrier.Event, error) {
 	if !callForm.MatchString(e.ID) {
 		return carrier.Event{}, fmt.Errorf("%w: no call id", carrier.ErrMalformed)
 	}
+	status := form.Get("CallStatus")
+	if status == "" && e.Answered != "" {
+		status = "in-progress" // the word of who answered comes by itself
+	}
 	var ok bool
-	switch status := form.Get("CallStatus"); {
-	case status == "" && e.Answered != "":
-		e.Status = carrier.InProgress // the word of who answered comes by itself
-	default:
-		if e.Status, ok = statusOf(status); !ok {
-			return carrier.Event{}, fmt.Errorf("%w: call status %.20q", carrier.ErrMalformed, status)
-		}
+	if e.Status, ok = statusOf(status); !ok {
+		return carrier.Event{}, fmt.Errorf("%w: call status %.20q", carrier.ErrMalformed, status)
 	}
 	if n, err := strconv.Atoi(form.Get("SequenceNumber")); err == nil && n >= 0 {
 		e.Seq = n

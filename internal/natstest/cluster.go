@@ -176,7 +176,7 @@ func FreePorts(tb testing.TB, n int) []int {
 	var ports []int
 	for range 100 * n {
 		port := from + rand.IntN(span)
-		if !reserve(tb, port) {
+		if slices.Contains(ports, port) || !reserve(tb, port) {
 			continue
 		}
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
